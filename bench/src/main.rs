@@ -1,0 +1,2 @@
+//! The `fabricbench` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Network interfaces and the path that traffic took.
