@@ -1,1 +1,51 @@
-//! Raw-bytes gRPC.
+//! Raw-bytes gRPC: a client and a server over tonic whose messages are plain bytes, tuned and
+//! stock.
+//!
+//! There is no protobuf on the data path; on the wire it is ordinary gRPC over HTTP/2. Nothing
+//! here knows of benchmarks, and tonic, hyper and h2 are named nowhere else.
+//!
+//! Everything runs on current-thread runtimes, which have the lowest latency:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use bytes::Bytes;
+//! use fabricbench_grpc::{Client, ConnectOptions, ListenOptions, Observer, Server, Tuning};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let tuning = Tuning::tuned(1 << 20, 1)?;
+//! let server = Server::bind(&ListenOptions::new("127.0.0.1:0".parse()?), &tuning)?;
+//! let address = server.local_addr();
+//! let observer = Arc::new(Observer::new());
+//! let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+//! let serving = tokio::spawn(server.serve(observer.clone(), async { stopped.await.unwrap_or(()) }));
+//!
+//! let client = Client::connect(&ConnectOptions::new(address), &tuning).await?;
+//! assert_eq!(client.echo(Bytes::from_static(b"there and back")).await?, "there and back");
+//! assert_eq!(observer.echoed().messages, 1);
+//! # drop(client);
+//! # stop.send(()).ok();
+//! # serving.await??;
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+
+mod client;
+mod codec;
+mod error;
+mod observer;
+mod queue;
+mod server;
+mod service;
+mod socket;
+mod tuning;
+
+pub use client::{Client, FetchStream, PushStream};
+pub use error::{ConnectStage, Error, Result};
+pub use observer::{Counts, Observer, PayloadCheck, PayloadSource};
+pub use server::{SHUTDOWN_GRACE, Server};
+pub use service::{ECHO, FETCH, FetchRequest, PUSH, PushSummary, READY};
+pub use socket::{Binding, ConnectOptions, ListenOptions};
+pub use tuning::{MAX_MESSAGE, MAX_WINDOW, Profile, Setting, Tuning};

@@ -1,0 +1,203 @@
+//! What a server has seen: messages and bytes of each kind, and the sockets it accepted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{Shutdown, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use socket2::Socket;
+
+/// Says whether a received payload is what it should be.
+pub trait PayloadCheck: Send + Sync {
+    /// True if `payload` is as expected.
+    fn accepts(&self, payload: &[u8]) -> bool;
+}
+
+impl<F: Fn(&[u8]) -> bool + Send + Sync> PayloadCheck for F {
+    fn accepts(&self, payload: &[u8]) -> bool {
+        self(payload)
+    }
+}
+
+/// Makes the payload that a fetch of so many bytes is served with.
+pub type PayloadSource = dyn Fn(u64) -> Bytes + Send + Sync;
+
+/// Received messages of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages received in full.
+    pub messages: u64,
+    /// Bytes of payload in them.
+    pub bytes: u64,
+    /// Messages that the check refused; `None` if nothing was checked.
+    pub corrupt: Option<u64>,
+}
+
+/// Counters of a [`Server`](crate::Server), and hooks into it. Reading them disturbs nobody.
+#[derive(Default)]
+pub struct Observer {
+    check: Option<Arc<dyn PayloadCheck>>,
+    source: Option<Arc<PayloadSource>>,
+    pub(crate) echoed: Tally,
+    pub(crate) pushed: Tally,
+    pub(crate) fetched: Tally,
+    accept_errors: AtomicU64,
+    accepted: AtomicU64,
+    open: Mutex<BTreeMap<u64, OpenConnection>>,
+}
+
+struct OpenConnection {
+    peer: SocketAddr,
+    /// A second handle on the socket, to shut it down from outside its task.
+    handle: Option<Socket>,
+}
+
+impl Observer {
+    /// Counts, and checks nothing.
+    pub fn new() -> Observer {
+        Observer::default()
+    }
+
+    /// Has `check` look at every message received by Echo and Push.
+    #[must_use]
+    pub fn check_with(mut self, check: impl PayloadCheck + 'static) -> Observer {
+        self.check = Some(Arc::new(check));
+        self
+    }
+
+    /// Serves Fetch with what `source` makes, instead of zeroes. It is called once per Fetch.
+    #[must_use]
+    pub fn serve_from(mut self, source: impl Fn(u64) -> Bytes + Send + Sync + 'static) -> Observer {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// Messages received by Echo.
+    pub fn echoed(&self) -> Counts {
+        self.counts(&self.echoed)
+    }
+
+    /// Messages received by Push.
+    pub fn pushed(&self) -> Counts {
+        self.counts(&self.pushed)
+    }
+
+    /// Messages handed to HTTP/2 by Fetch. They are sent, not received: nothing checks them here.
+    pub fn fetched(&self) -> Counts {
+        Counts { corrupt: None, ..self.counts(&self.fetched) }
+    }
+
+    /// Connections accepted so far.
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Relaxed)
+    }
+
+    /// Connections that could not be accepted, for instance for want of file descriptors.
+    pub fn accept_errors(&self) -> u64 {
+        self.accept_errors.load(Relaxed)
+    }
+
+    /// Peers of the connections open now, in the order they were accepted.
+    pub fn open_connections(&self) -> Vec<SocketAddr> {
+        self.lock_open().values().map(|connection| connection.peer).collect()
+    }
+
+    fn counts(&self, tally: &Tally) -> Counts {
+        Counts {
+            messages: tally.messages.load(Relaxed),
+            bytes: tally.bytes.load(Relaxed),
+            corrupt: self.check.as_ref().map(|_| tally.corrupt.load(Relaxed)),
+        }
+    }
+
+    /// Counts a received message; true unless the check refused it.
+    pub(crate) fn received(&self, tally: &Tally, payload: &[u8]) -> bool {
+        tally.add(payload.len());
+        let accepted = self.check.as_ref().is_none_or(|check| check.accepts(payload));
+        if !accepted {
+            tally.corrupt.fetch_add(1, Relaxed);
+        }
+        accepted
+    }
+
+    pub(crate) fn checks(&self) -> bool {
+        self.check.is_some()
+    }
+
+    /// Payload of `size` bytes for a fetch.
+    pub(crate) fn payload(&self, size: u64) -> Bytes {
+        match &self.source {
+            Some(source) => source(size),
+            None => Bytes::from(vec![0; usize::try_from(size).unwrap_or(usize::MAX)]),
+        }
+    }
+
+    pub(crate) fn count_accept_error(&self) {
+        self.accept_errors.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        peer: SocketAddr,
+        handle: Option<Socket>,
+    ) -> Registration {
+        let id = self.accepted.fetch_add(1, Relaxed);
+        self.lock_open().insert(id, OpenConnection { peer, handle });
+        Registration { observer: self.clone(), id }
+    }
+
+    /// Ends every open connection: its task reads the end of the stream and finishes.
+    pub(crate) fn shut_down_connections(&self) {
+        for connection in self.lock_open().values() {
+            if let Some(handle) = &connection.handle {
+                // Fails only on a socket that is disconnected already, which is what is wanted.
+                let _ = handle.shutdown(Shutdown::Both);
+            }
+        }
+    }
+
+    fn lock_open(&self) -> MutexGuard<'_, BTreeMap<u64, OpenConnection>> {
+        // No code that holds the lock can panic half-way through a change.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer")
+            .field("echoed", &self.echoed())
+            .field("pushed", &self.pushed())
+            .field("fetched", &self.fetched())
+            .field("accepted", &self.accepted())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Relaxed counters: each stands alone, and readers want no order between them.
+#[derive(Default)]
+pub(crate) struct Tally {
+    messages: AtomicU64,
+    bytes: AtomicU64,
+    corrupt: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn add(&self, bytes: usize) {
+        self.messages.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+/// Keeps a connection in the list of open ones until it is dropped.
+pub(crate) struct Registration {
+    observer: Arc<Observer>,
+    id: u64,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.observer.lock_open().remove(&self.id);
+    }
+}

@@ -1,0 +1,145 @@
+//! The bounded queue between [`PushStream::send`](crate::PushStream::send) and HTTP/2.
+//!
+//! A channel that counts messages would be either too short for small messages, which should
+//! gather into one DATA frame, or too long for large ones, which should not pile up. This one
+//! counts bytes. It has one sender and one receiver, and wakes either only when there is enough to
+//! do.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use tonic::codegen::tokio_stream::Stream;
+
+/// Bytes that may wait. A message larger than this waits alone.
+pub(crate) const QUEUE_BYTES: usize = 256 << 10;
+
+/// Messages that may wait.
+pub(crate) const QUEUE_MESSAGES: usize = 1024;
+
+#[derive(Debug, Default)]
+struct State {
+    messages: VecDeque<Bytes>,
+    bytes: usize,
+    finished: bool,
+    receiver_gone: bool,
+    sender: Option<Waker>,
+    receiver: Option<Waker>,
+}
+
+impl State {
+    fn has_room(&self, size: usize) -> bool {
+        self.messages.is_empty()
+            || (self.messages.len() < QUEUE_MESSAGES && self.bytes + size <= QUEUE_BYTES)
+    }
+}
+
+type Shared = Arc<Mutex<State>>;
+
+fn lock(shared: &Shared) -> MutexGuard<'_, State> {
+    // No code that holds the lock can panic half-way through a change.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The receiver is gone: nothing queued will be sent any more.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Gone;
+
+pub(crate) fn channel() -> (Sender, Receiver) {
+    let shared = Shared::default();
+    (Sender { shared: shared.clone() }, Receiver { shared })
+}
+
+#[derive(Debug)]
+pub(crate) struct Sender {
+    shared: Shared,
+}
+
+impl Sender {
+    /// Queues `message` as soon as there is room.
+    pub(crate) async fn send(&mut self, message: Bytes) -> Result<(), Gone> {
+        std::future::poll_fn(|cx| self.poll_room(message.len(), cx)).await?;
+        let mut state = lock(&self.shared);
+        state.bytes += message.len();
+        state.messages.push_back(message);
+        let receiver = state.receiver.take();
+        drop(state);
+        if let Some(receiver) = receiver {
+            receiver.wake();
+        }
+        Ok(())
+    }
+
+    fn poll_room(&self, size: usize, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        let mut state = lock(&self.shared);
+        if state.receiver_gone {
+            return Poll::Ready(Err(Gone));
+        }
+        if state.has_room(size) {
+            return Poll::Ready(Ok(()));
+        }
+        state.sender = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared);
+        state.finished = true;
+        if let Some(receiver) = state.receiver.take() {
+            drop(state);
+            receiver.wake();
+        }
+    }
+}
+
+/// Yields the messages in order and ends when the sender is dropped.
+pub(crate) struct Receiver {
+    shared: Shared,
+}
+
+impl Stream for Receiver {
+    type Item = Bytes;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut state = lock(&self.shared);
+        let next = state.messages.pop_front();
+        if let Some(message) = &next {
+            state.bytes -= message.len();
+        }
+        // Not at the first free place: a sender that is woken for every message makes batches of
+        // one.
+        let half_empty =
+            state.bytes <= QUEUE_BYTES / 2 && state.messages.len() <= QUEUE_MESSAGES / 2;
+        let sender = if half_empty { state.sender.take() } else { None };
+        let poll = match next {
+            Some(message) => Poll::Ready(Some(message)),
+            None if state.finished => Poll::Ready(None),
+            None => {
+                state.receiver = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        };
+        drop(state);
+        if let Some(sender) = sender {
+            sender.wake();
+        }
+        poll
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared);
+        state.receiver_gone = true;
+        state.messages.clear();
+        state.bytes = 0;
+        if let Some(sender) = state.sender.take() {
+            drop(state);
+            sender.wake();
+        }
+    }
+}

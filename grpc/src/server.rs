@@ -1,0 +1,216 @@
+//! The server: a listening socket of ours under tonic's HTTP/2 server.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep, timeout};
+use tonic::codegen::tokio_stream::Stream;
+use tonic::transport::server::Connected;
+
+use crate::error::{Error, Result};
+use crate::observer::{Observer, Registration};
+use crate::service::RawService;
+use crate::socket::{self, Binding, ListenOptions};
+use crate::tuning::Tuning;
+
+/// Time that calls under way have to finish after the shutdown signal; then their connections are
+/// closed.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
+
+/// Pause after a failed accept. Without it a process out of file descriptors would spin.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// A server that listens, but does not serve yet: connections wait in the backlog.
+#[derive(Debug)]
+pub struct Server {
+    listener: std::net::TcpListener,
+    address: SocketAddr,
+    binding: Binding,
+    tuning: Tuning,
+}
+
+impl Server {
+    /// Listens. Needs no runtime.
+    ///
+    /// # Errors
+    /// [`Error::Listen`], [`Error::NoSuchInterface`], [`Error::InvalidInterfaceName`],
+    /// [`Error::BindDevice`].
+    pub fn bind(options: &ListenOptions, tuning: &Tuning) -> Result<Server> {
+        let (listener, binding) = socket::listen(options)?;
+        let address = listener.local_addr().map_err(|cause| Error::Listen {
+            address: options.address,
+            interface: options.interface.clone(),
+            cause,
+        })?;
+        Ok(Server { listener, address, binding, tuning: tuning.clone() })
+    }
+
+    /// Address and port it listens on; the port is the real one where 0 was asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What ties the listening socket, and each accepted one, to an interface.
+    pub fn binding(&self) -> &Binding {
+        &self.binding
+    }
+
+    /// Serves until `shutdown` resolves; then gives the calls under way [`SHUTDOWN_GRACE`], and
+    /// closes every connection.
+    ///
+    /// Runs on any tokio runtime with time and I/O enabled; a current-thread one is enough and has
+    /// the lowest latency. If the returned future is dropped, connections live on until their
+    /// runtime is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Serve`] if tokio cannot take the socket over, or tonic gives up.
+    pub async fn serve(
+        self,
+        observer: Arc<Observer>,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<()> {
+        let address = self.address;
+        let failed = |detail: String| Error::Serve { address, detail };
+        let listener =
+            TcpListener::from_std(self.listener).map_err(|error| failed(error.to_string()))?;
+        let incoming = Incoming {
+            listener,
+            tuning: self.tuning.clone(),
+            observer: observer.clone(),
+            pause: None,
+        };
+        let mut builder = tonic::transport::Server::builder();
+        if let Some(http2) = self.tuning.http2() {
+            builder = builder
+                .initial_stream_window_size(http2.window)
+                .initial_connection_window_size(http2.window)
+                .max_frame_size(http2.frame);
+        }
+        let (stop, stopped) = oneshot::channel::<()>();
+        let mut serving = pin!(builder.serve_with_incoming_shutdown(
+            RawService::new(observer.clone(), self.tuning),
+            incoming,
+            async {
+                // An error means that `stop` is gone, which is a reason to stop as well.
+                let _ = stopped.await;
+            },
+        ));
+        tokio::select! {
+            ended = &mut serving => return ended.map_err(|error| failed(error.to_string())),
+            () = shutdown => {}
+        }
+        // The receiver is gone only if `serving` has ended by itself.
+        let _ = stop.send(());
+        let ended = match timeout(SHUTDOWN_GRACE, &mut serving).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                observer.shut_down_connections();
+                serving.await
+            }
+        };
+        ended.map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// Accepted connections, with their options set.
+struct Incoming {
+    listener: TcpListener,
+    tuning: Tuning,
+    observer: Arc<Observer>,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stream for Incoming {
+    type Item = io::Result<AcceptedStream>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+            }
+            match ready!(self.listener.poll_accept(cx)) {
+                Ok((stream, peer)) => match socket::set_options(&stream, &self.tuning) {
+                    Ok(()) => {
+                        // Without a second handle (out of descriptors) the connection works; it
+                        // only cannot be closed before its time.
+                        let handle = SockRef::from(&stream).try_clone().ok();
+                        let registration = self.observer.register(peer, handle);
+                        return Poll::Ready(Some(Ok(AcceptedStream {
+                            stream,
+                            _registration: registration,
+                        })));
+                    }
+                    // The peer has gone between accept and here.
+                    Err(_) => self.observer.count_accept_error(),
+                },
+                Err(_) => {
+                    self.observer.count_accept_error();
+                    self.pause = Some(Box::pin(sleep(ACCEPT_RETRY)));
+                }
+            }
+        }
+    }
+}
+
+/// A connection that is listed in the observer as long as it is open.
+struct AcceptedStream {
+    stream: TcpStream,
+    _registration: Registration,
+}
+
+impl Connected for AcceptedStream {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for AcceptedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for AcceptedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    /// Without it h2 copies every payload behind its frame header.
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

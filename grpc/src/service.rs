@@ -1,0 +1,221 @@
+//! The service `fabricbench.Raw`, written by hand: raw bytes need no .proto and no generated code.
+//!
+//! | method | kind | request | reply |
+//! | --- | --- | --- | --- |
+//! | Ready | unary | empty | empty; not counted |
+//! | Echo | unary | any bytes | the same bytes |
+//! | Push | client streaming | any bytes, any number | a [`PushSummary`], after the last message |
+//! | Fetch | server streaming | a [`FetchRequest`] | so many messages of such a size |
+//!
+//! Numbers are unsigned, 64 bits, big-endian.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tonic::body::Body;
+use tonic::codegen::tokio_stream::Stream;
+use tonic::codegen::{BoxFuture, Service};
+use tonic::server::Grpc;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::codec::BytesCodec;
+use crate::observer::Observer;
+use crate::tuning::Tuning;
+
+/// Path of a liveness call that no counter sees.
+pub const READY: &str = "/fabricbench.Raw/Ready";
+/// Path of the unary call whose reply is its request.
+pub const ECHO: &str = "/fabricbench.Raw/Echo";
+/// Path of the client-streaming call whose reply confirms what was received.
+pub const PUSH: &str = "/fabricbench.Raw/Push";
+/// Path of the server-streaming call.
+pub const FETCH: &str = "/fabricbench.Raw/Fetch";
+
+/// The receiver's confirmation of a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PushSummary {
+    /// Messages received in full.
+    pub messages: u64,
+    /// Bytes of payload in them.
+    pub bytes: u64,
+    /// Messages that the server's check refused; `None` if it does not check.
+    pub corrupt: Option<u64>,
+}
+
+impl PushSummary {
+    const LENGTH: usize = 25;
+
+    pub(crate) fn encode(self) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(PushSummary::LENGTH);
+        bytes.put_u64(self.messages);
+        bytes.put_u64(self.bytes);
+        bytes.put_u8(u8::from(self.corrupt.is_some()));
+        bytes.put_u64(self.corrupt.unwrap_or(0));
+        bytes.freeze()
+    }
+
+    pub(crate) fn decode(mut bytes: Bytes) -> Option<PushSummary> {
+        if bytes.len() != PushSummary::LENGTH {
+            return None;
+        }
+        let messages = bytes.get_u64();
+        let payload = bytes.get_u64();
+        let checked = bytes.get_u8() == 1;
+        let corrupt = bytes.get_u64();
+        Some(PushSummary { messages, bytes: payload, corrupt: checked.then_some(corrupt) })
+    }
+}
+
+/// What a fetch asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchRequest {
+    /// Messages to send.
+    pub messages: u64,
+    /// Bytes in each.
+    pub size: u64,
+}
+
+impl FetchRequest {
+    const LENGTH: usize = 16;
+
+    pub(crate) fn encode(self) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(FetchRequest::LENGTH);
+        bytes.put_u64(self.messages);
+        bytes.put_u64(self.size);
+        bytes.freeze()
+    }
+
+    pub(crate) fn decode(mut bytes: Bytes) -> Option<FetchRequest> {
+        (bytes.len() == FetchRequest::LENGTH)
+            .then(|| FetchRequest { messages: bytes.get_u64(), size: bytes.get_u64() })
+    }
+}
+
+/// The server's side of the service.
+#[derive(Clone)]
+pub(crate) struct RawService {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    observer: Arc<Observer>,
+    tuning: Tuning,
+}
+
+impl RawService {
+    pub(crate) fn new(observer: Arc<Observer>, tuning: Tuning) -> RawService {
+        RawService { shared: Arc::new(Shared { observer, tuning }) }
+    }
+}
+
+impl Shared {
+    fn grpc(&self, codec: BytesCodec) -> Grpc<BytesCodec> {
+        Grpc::new(codec).max_decoding_message_size(self.tuning.message_limit())
+    }
+}
+
+impl Service<http::Request<Body>> for RawService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<http::Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let shared = self.shared.clone();
+        match request.uri().path() {
+            ECHO => Box::pin(async move {
+                let mut grpc = shared.grpc(shared.tuning.call_codec());
+                let echo = tower::service_fn(|request| std::future::ready(echo(&shared, request)));
+                Ok(grpc.unary(echo, request).await)
+            }),
+            PUSH => Box::pin(async move {
+                let mut grpc = shared.grpc(shared.tuning.stream_codec());
+                let push = tower::service_fn(|request| push(shared.clone(), request));
+                Ok(grpc.client_streaming(push, request).await)
+            }),
+            FETCH => Box::pin(async move {
+                let mut grpc = shared.grpc(shared.tuning.stream_codec());
+                let fetch =
+                    tower::service_fn(|request| std::future::ready(fetch(&shared, request)));
+                Ok(grpc.server_streaming(fetch, request).await)
+            }),
+            READY => Box::pin(async move {
+                let mut grpc = shared.grpc(shared.tuning.call_codec());
+                let ready = tower::service_fn(|_: Request<Bytes>| {
+                    std::future::ready(Ok(Response::new(Bytes::new())))
+                });
+                Ok(grpc.unary(ready, request).await)
+            }),
+            _ => Box::pin(async move {
+                Ok(Status::unimplemented("fabricbench.Raw has Ready, Echo, Push and Fetch")
+                    .into_http())
+            }),
+        }
+    }
+}
+
+fn echo(shared: &Shared, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+    let payload = request.into_inner();
+    shared.observer.received(&shared.observer.echoed, &payload);
+    Ok(Response::new(payload))
+}
+
+async fn push(
+    shared: Arc<Shared>,
+    request: Request<Streaming<Bytes>>,
+) -> Result<Response<Bytes>, Status> {
+    let observer = &shared.observer;
+    let mut stream = request.into_inner();
+    let mut summary =
+        PushSummary { messages: 0, bytes: 0, corrupt: observer.checks().then_some(0) };
+    while let Some(payload) = stream.message().await? {
+        summary.messages += 1;
+        summary.bytes += payload.len() as u64;
+        if !observer.received(&observer.pushed, &payload) {
+            summary.corrupt = summary.corrupt.map(|count| count + 1);
+        }
+    }
+    Ok(Response::new(summary.encode()))
+}
+
+fn fetch(shared: &Arc<Shared>, request: Request<Bytes>) -> Result<Response<FetchReply>, Status> {
+    let request = FetchRequest::decode(request.into_inner()).ok_or_else(|| {
+        Status::invalid_argument("a fetch request is two 64-bit numbers: messages, and their size")
+    })?;
+    shared.tuning.admit(request.size).map_err(|error| Status::out_of_range(error.to_string()))?;
+    let payload = shared.observer.payload(request.size);
+    if payload.len() as u64 != request.size {
+        return Err(Status::internal(format!(
+            "the server's payload source made {} B instead of {} B",
+            payload.len(),
+            request.size
+        )));
+    }
+    Ok(Response::new(FetchReply { shared: shared.clone(), payload, left: request.messages }))
+}
+
+/// The same payload so many times.
+struct FetchReply {
+    shared: Arc<Shared>,
+    payload: Bytes,
+    left: u64,
+}
+
+impl Stream for FetchReply {
+    type Item = Result<Bytes, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        self.left -= 1;
+        self.shared.observer.fetched.add(self.payload.len());
+        Poll::Ready(Some(Ok(self.payload.clone())))
+    }
+}

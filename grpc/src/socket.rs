@@ -1,0 +1,250 @@
+//! Sockets that use the interface they are told to, on both sides.
+//!
+//! A route decides which interface carries a packet, and the route to an address is not always the
+//! one the user believes. `SO_BINDTODEVICE` takes the decision away from the route. Where the
+//! kernel does not permit it (before Linux 5.7 it needs CAP_NET_RAW), only the source address is
+//! bound, and [`Binding`] says so: then the route still decides.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::error::{ConnectStage, Error, Result};
+use crate::tuning::Tuning;
+
+/// IFNAMSIZ less the terminating zero (linux/if.h). The kernel cuts longer names short in silence.
+const MAX_INTERFACE_NAME: usize = 15;
+
+/// What ties a socket to an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// SO_BINDTODEVICE: packets leave and arrive through this interface only.
+    Device {
+        /// The interface.
+        interface: String,
+    },
+    /// The source address is bound; the kernel's route decides about the interface.
+    SourceAddressOnly {
+        /// The address.
+        address: IpAddr,
+        /// Why the socket is not bound to a device.
+        why: String,
+    },
+    /// Neither was asked for; the kernel chooses source address and interface.
+    Unbound,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug)]
+pub struct ListenOptions {
+    /// Address, best that of the interface; port 0 takes any free port.
+    pub address: SocketAddr,
+    /// Interface that connections must come through.
+    pub interface: Option<String>,
+    /// Connections that may wait to be accepted.
+    pub backlog: u16,
+}
+
+impl ListenOptions {
+    /// Listens on `address`, through whichever interface.
+    pub fn new(address: SocketAddr) -> ListenOptions {
+        ListenOptions { address, interface: None, backlog: 1024 }
+    }
+
+    /// Accepts only what comes through `interface`.
+    #[must_use]
+    pub fn interface(mut self, interface: impl Into<String>) -> ListenOptions {
+        self.interface = Some(interface.into());
+        self
+    }
+}
+
+/// Where a client connects to, and how.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// The server's address. A link-local IPv6 address needs a scope, or `interface`.
+    pub peer: SocketAddr,
+    /// Interface that the connection must use.
+    pub interface: Option<String>,
+    /// Source address.
+    pub local_address: Option<IpAddr>,
+    /// Time allowed until the server has answered.
+    pub timeout: Duration,
+}
+
+impl ConnectOptions {
+    /// Connects to `peer` within ten seconds, through whichever interface.
+    pub fn new(peer: SocketAddr) -> ConnectOptions {
+        ConnectOptions {
+            peer,
+            interface: None,
+            local_address: None,
+            timeout: Duration::from_secs(10),
+        }
+    }
+
+    /// Connects through `interface`.
+    #[must_use]
+    pub fn interface(mut self, interface: impl Into<String>) -> ConnectOptions {
+        self.interface = Some(interface.into());
+        self
+    }
+
+    /// Connects from `address`.
+    #[must_use]
+    pub fn local_address(mut self, address: IpAddr) -> ConnectOptions {
+        self.local_address = Some(address);
+        self
+    }
+
+    /// Gives up after `timeout`.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> ConnectOptions {
+        self.timeout = timeout;
+        self
+    }
+}
+
+/// A connected socket and what is known of it.
+pub(crate) struct Connected {
+    pub(crate) stream: TcpStream,
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+    pub(crate) binding: Binding,
+}
+
+/// A non-blocking listening socket. Needs no runtime.
+pub(crate) fn listen(options: &ListenOptions) -> Result<(std::net::TcpListener, Binding)> {
+    let failed = |cause| Error::Listen {
+        address: options.address,
+        interface: options.interface.clone(),
+        cause,
+    };
+    let socket = new_socket(options.address).map_err(failed)?;
+    let address = scoped(options.address, options.interface.as_deref(), &socket)?;
+    let source = Some(address.ip()).filter(|ip| !ip.is_unspecified());
+    let binding = bind_device(&socket, options.interface.as_deref(), source)?;
+    // As std does: a port in TIME_WAIT does not keep a server from starting.
+    socket.set_reuse_address(true).map_err(failed)?;
+    socket.bind(&address.into()).map_err(failed)?;
+    socket.listen(i32::from(options.backlog)).map_err(failed)?;
+    Ok((socket.into(), binding))
+}
+
+/// Connects within the options' timeout.
+pub(crate) async fn connect(options: &ConnectOptions, tuning: &Tuning) -> Result<Connected> {
+    let failed =
+        |cause| Error::Connect { peer: options.peer, interface: options.interface.clone(), cause };
+    let socket = new_socket(options.peer).map_err(failed)?;
+    let peer = scoped(options.peer, options.interface.as_deref(), &socket)?;
+    let binding = bind_device(&socket, options.interface.as_deref(), options.local_address)?;
+    if let Some(address) = options.local_address {
+        let local = match (address, peer) {
+            // A link-local source needs the scope as well.
+            (IpAddr::V6(ip), SocketAddr::V6(peer)) => {
+                SocketAddr::V6(SocketAddrV6::new(ip, 0, 0, peer.scope_id()))
+            }
+            _ => SocketAddr::new(address, 0),
+        };
+        socket.bind(&local.into()).map_err(failed)?;
+    }
+    let connecting = TcpSocket::from_std_stream(socket.into()).connect(peer);
+    let stream = tokio::time::timeout(options.timeout, connecting)
+        .await
+        .map_err(|_| Error::ConnectTimeout {
+            peer: options.peer,
+            interface: options.interface.clone(),
+            after: options.timeout,
+            stage: ConnectStage::Tcp,
+        })?
+        .map_err(failed)?;
+    set_options(&stream, tuning).map_err(failed)?;
+    let local = stream.local_addr().map_err(failed)?;
+    Ok(Connected { stream, local, peer, binding })
+}
+
+/// Options of a connected socket, the same on both sides.
+///
+/// TCP_NODELAY must be on on both: with it off on either, replies of 200 to 300 B wait 40 ms for a
+/// delayed acknowledgement.
+pub(crate) fn set_options(stream: &TcpStream, tuning: &Tuning) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    if let Some(keepalive) = tuning.keepalive() {
+        let socket = SockRef::from(stream);
+        socket.set_tcp_keepalive(
+            &TcpKeepalive::new()
+                .with_time(keepalive.idle)
+                .with_interval(keepalive.interval)
+                .with_retries(keepalive.probes),
+        )?;
+        socket.set_tcp_user_timeout(Some(keepalive.user_timeout))?;
+    }
+    Ok(())
+}
+
+fn new_socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Gives a link-local address the scope of the interface, unless it has one.
+fn scoped(address: SocketAddr, interface: Option<&str>, socket: &Socket) -> Result<SocketAddr> {
+    let Some(interface) = interface else { return Ok(address) };
+    check_name(interface)?;
+    match address {
+        SocketAddr::V6(v6) if v6.scope_id() == 0 && v6.ip().is_unicast_link_local() => {
+            let index = rustix::net::netdevice::name_to_index(socket, interface)
+                .map_err(|_| Error::NoSuchInterface { interface: interface.to_owned() })?;
+            Ok(SocketAddr::V6(SocketAddrV6::new(*v6.ip(), v6.port(), v6.flowinfo(), index)))
+        }
+        _ => Ok(address),
+    }
+}
+
+fn bind_device(
+    socket: &Socket,
+    interface: Option<&str>,
+    source: Option<IpAddr>,
+) -> Result<Binding> {
+    let Some(interface) = interface else {
+        return Ok(source.map_or(Binding::Unbound, |address| Binding::SourceAddressOnly {
+            address,
+            why: "no interface was asked for".to_owned(),
+        }));
+    };
+    check_name(interface)?;
+    settle(socket.bind_device(Some(interface.as_bytes())), interface, source)
+}
+
+/// What the kernel's answer to SO_BINDTODEVICE means.
+fn settle(answer: io::Result<()>, interface: &str, source: Option<IpAddr>) -> Result<Binding> {
+    let interface = interface.to_owned();
+    let Err(cause) = answer else { return Ok(Binding::Device { interface }) };
+    if cause.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) {
+        return Err(Error::NoSuchInterface { interface });
+    }
+    match source {
+        Some(address) if cause.kind() == io::ErrorKind::PermissionDenied => {
+            Ok(Binding::SourceAddressOnly {
+                address,
+                why: format!(
+                    "binding to {interface} is not permitted ({cause}): Linux before 5.7 wants \
+                     CAP_NET_RAW for it"
+                ),
+            })
+        }
+        _ => Err(Error::BindDevice { interface, cause }),
+    }
+}
+
+fn check_name(interface: &str) -> Result<()> {
+    let fits = (1..=MAX_INTERFACE_NAME).contains(&interface.len());
+    if fits && !interface.contains(|c: char| c == '/' || c == '\0' || c.is_whitespace()) {
+        return Ok(());
+    }
+    Err(Error::InvalidInterfaceName { interface: interface.to_owned() })
+}

@@ -1,0 +1,181 @@
+//! What goes in comes out, whatever its size, stock and tuned, over IPv4 and IPv6.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use fabricbench_grpc::{Client, ConnectOptions, Error, ListenOptions, Observer, Tuning};
+
+use crate::support::{Running, run};
+
+const SIZES: [usize; 5] = [0, 1, 16 << 10, 5 << 20, 64 << 20];
+const LARGEST: u64 = 64 << 20;
+
+fn profiles() -> [Tuning; 2] {
+    [Tuning::stock(LARGEST).unwrap(), Tuning::tuned(LARGEST, 1).unwrap()]
+}
+
+/// No two neighbouring stretches alike, so that a lost, doubled or swapped one is seen.
+fn pattern(size: usize) -> Bytes {
+    static LONGEST: LazyLock<Bytes> = LazyLock::new(|| {
+        let mut bytes = Vec::with_capacity(LARGEST as usize);
+        for at in 0..LARGEST as u32 / 4 {
+            bytes.extend_from_slice(&(at ^ at.rotate_left(13)).to_ne_bytes());
+        }
+        bytes.into()
+    });
+    LONGEST.slice(..size)
+}
+
+async fn connect(server: &Running, tuning: &Tuning) -> Client {
+    Client::connect(&ConnectOptions::new(server.address), tuning).await.unwrap()
+}
+
+#[test]
+fn echo_returns_every_size_unchanged() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        for tuning in profiles() {
+            let server = Running::start_on(address, &tuning);
+            run(async {
+                let client = connect(&server, &tuning).await;
+                for size in SIZES {
+                    let message = pattern(size);
+                    let echo = client.echo(message.clone()).await.unwrap();
+                    assert!(echo == message, "{size} B over {address}, {}", tuning.profile());
+                }
+            });
+            let seen = server.observer.echoed();
+            assert_eq!(seen.messages, SIZES.len() as u64);
+            assert_eq!(seen.bytes, SIZES.iter().sum::<usize>() as u64);
+            assert_eq!(seen.corrupt, None);
+        }
+    }
+}
+
+#[test]
+fn push_is_confirmed_with_what_the_server_received() {
+    for tuning in profiles() {
+        let server = Running::start(&tuning);
+        for (size, count) in [(0, 10), (1, 5000), (300, 3000), (16 << 10, 500), (5 << 20, 4)] {
+            let before = server.observer.pushed();
+            let summary = run(async {
+                let client = connect(&server, &tuning).await;
+                let mut push = client.push();
+                let message = pattern(size);
+                for _ in 0..count {
+                    push.send(message.clone()).await.unwrap();
+                }
+                push.finish().await.unwrap()
+            });
+            assert_eq!((summary.messages, summary.bytes), (count, count * size as u64));
+            let after = server.observer.pushed();
+            assert_eq!(after.messages - before.messages, count);
+            assert_eq!(after.bytes - before.bytes, summary.bytes);
+        }
+    }
+}
+
+#[test]
+fn a_push_of_nothing_is_confirmed() {
+    let tuning = Tuning::tuned(0, 1).unwrap();
+    let server = Running::start(&tuning);
+    let summary = run(async { connect(&server, &tuning).await.push().finish().await.unwrap() });
+    assert_eq!((summary.messages, summary.bytes, summary.corrupt), (0, 0, None));
+}
+
+#[test]
+fn fetch_brings_as_many_messages_of_the_size_asked_for() {
+    for tuning in profiles() {
+        let options = ListenOptions::new("127.0.0.1:0".parse().unwrap());
+        let observer = Observer::new().serve_from(|size| pattern(size as usize));
+        let server = Running::start_with(&options, &tuning, observer);
+        run(async {
+            let client = connect(&server, &tuning).await;
+            for (count, size) in [(0, 10), (3, 0), (1000, 64), (20, 1 << 20), (1, 64 << 20)] {
+                let mut fetch = client.fetch(count, size).await.unwrap();
+                let mut received = 0;
+                while let Some(message) = fetch.next().await.unwrap() {
+                    assert!(message == pattern(size as usize), "{size} B");
+                    received += 1;
+                }
+                assert_eq!(received, count);
+            }
+        });
+        assert_eq!(server.observer.fetched().messages, 1024);
+    }
+}
+
+#[test]
+fn the_check_counts_what_it_refuses() {
+    let tuning = Tuning::tuned(1024, 1).unwrap();
+    let options = ListenOptions::new("127.0.0.1:0".parse().unwrap());
+    let observer = Observer::new().check_with(|payload: &[u8]| payload.iter().all(|&b| b == 7));
+    let server = Running::start_with(&options, &tuning, observer);
+    let summary = run(async {
+        let client = connect(&server, &tuning).await;
+        client.echo(Bytes::from_static(&[7; 100])).await.unwrap();
+        client.echo(Bytes::from_static(&[7, 8])).await.unwrap();
+        let mut push = client.push();
+        for last in [7, 7, 9, 10, 7] {
+            push.send(Bytes::from(vec![7, 7, last])).await.unwrap();
+        }
+        push.finish().await.unwrap()
+    });
+    assert_eq!(summary.corrupt, Some(2));
+    assert_eq!(server.observer.pushed().corrupt, Some(2));
+    assert_eq!(server.observer.echoed().corrupt, Some(1));
+}
+
+#[test]
+fn messages_over_the_limit_are_refused_before_they_are_sent() {
+    let tuning = Tuning::tuned(100, 1).unwrap();
+    let server = Running::start(&tuning);
+    run(async {
+        let client = connect(&server, &tuning).await;
+        let too_large = Bytes::from_static(&[0; 101]);
+        let error = client.echo(too_large.clone()).await.unwrap_err();
+        assert!(matches!(error, Error::MessageTooLarge { size: 101, limit: 100 }), "{error}");
+        let mut push = client.push();
+        let error = push.send(too_large).await.unwrap_err();
+        assert!(matches!(error, Error::MessageTooLarge { .. }), "{error}");
+        // The stream itself is none the worse for it.
+        assert_eq!(push.finish().await.unwrap().messages, 0);
+        let error = client.fetch(1, 101).await.unwrap_err();
+        assert!(matches!(error, Error::MessageTooLarge { .. }), "{error}");
+    });
+    assert_eq!(server.observer.echoed().messages, 0);
+}
+
+#[test]
+fn a_server_with_a_smaller_limit_says_so() {
+    let server = Running::start(&Tuning::tuned(100, 1).unwrap());
+    run(async {
+        let client = connect(&server, &Tuning::tuned(1 << 20, 1).unwrap()).await;
+        let error = client.echo(Bytes::from_static(&[0; 101])).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { .. }), "{error}");
+        assert!(error.to_string().contains("101"), "{error}");
+        let error = client.fetch(1, 101).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { .. }), "{error}");
+    });
+}
+
+#[test]
+fn messages_that_grpc_cannot_carry_are_refused_when_planned() {
+    for tuning in [Tuning::stock(1 << 32), Tuning::tuned(1 << 32, 1)] {
+        let error = tuning.unwrap_err();
+        assert!(matches!(error, Error::OverGrpcLimit { size: 4_294_967_296 }), "{error}");
+    }
+}
+
+#[test]
+fn many_calls_share_a_connection() {
+    let tuning = Tuning::tuned(4096, 64).unwrap();
+    let server = Running::start(&tuning);
+    run(async {
+        let client = connect(&server, &tuning).await;
+        let calls: Vec<_> = (0..500).map(|n| tokio::spawn(client.echo(pattern(n)))).collect();
+        for (n, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.await.unwrap().unwrap(), pattern(n));
+        }
+    });
+    assert_eq!(server.observer.accepted(), 1);
+}
