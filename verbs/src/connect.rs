@@ -1,0 +1,352 @@
+//! Connecting: what the two sides exchange, and the state changes of a queue pair.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+
+use crate::error::{Error, Result, errno_of};
+use crate::gid::{Gid, GidChoice};
+use crate::memory::Access;
+use crate::port::{Kind, Mtu, Port};
+use crate::queue_pair::QueuePair;
+use crate::sys::{self, Zeroed, ibv_qp_attr_mask as mask, ibv_qp_state as state};
+
+/// Hops a RoCE v2 packet may take: the default IP time to live of Linux.
+const HOP_LIMIT: u8 = 64;
+
+/// One end of a connection, as the other end needs to know it: plain data to exchange by any
+/// other channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Queue pair number, 24 bits.
+    pub qpn: u32,
+    /// Packet sequence number this end starts to send with, 24 bits.
+    pub psn: u32,
+    /// Local identifier of the port; 0 on Ethernet.
+    pub lid: u16,
+    /// The GID this end uses.
+    pub gid: Gid,
+    /// Active MTU of the port in bytes.
+    pub path_mtu: u32,
+    /// RDMA reads and atomics this end can serve at once.
+    pub responder_resources: u8,
+}
+
+/// What is chosen for a connection. The defaults are perftest's where it has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// What the peer may do in the regions that allow it.
+    pub access: Access,
+    /// Index in the port's table of partition keys.
+    pub pkey_index: u16,
+    /// Largest path MTU to use; the smaller of both ports' active MTUs is the limit anyway.
+    pub path_mtu: Option<Mtu>,
+    /// How long the peer shall wait after "receiver not ready": the 5-bit code of the
+    /// specification, 12 is 0.64 ms.
+    pub min_rnr_timer: u8,
+    /// How long to wait for an acknowledgement: 4.096 us times 2 to the power of it.
+    pub timeout: u8,
+    /// Retransmissions before the request fails, at most 7.
+    pub retry: u8,
+    /// Retries after "receiver not ready", 7 means without end.
+    pub rnr_retry: u8,
+    /// Service level, 0 to 15; on RoCE the Ethernet priority.
+    pub service_level: u8,
+    /// Traffic class of the global route header; on RoCE v2 the IP type of service.
+    pub traffic_class: u8,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            access: Access::REMOTE_WRITE | Access::REMOTE_READ,
+            pkey_index: 0,
+            path_mtu: None,
+            min_rnr_timer: 12,
+            timeout: 14,
+            retry: 7,
+            rnr_retry: 7,
+            service_level: 0,
+            traffic_class: 0,
+        }
+    }
+}
+
+/// `enum ibv_qp_state` as an integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct State(pub u32);
+
+impl State {
+    /// Just created.
+    pub const RESET: Self = Self(state::IBV_QPS_RESET);
+    /// Receives can be posted.
+    pub const INIT: Self = Self(state::IBV_QPS_INIT);
+    /// Ready to receive.
+    pub const RTR: Self = Self(state::IBV_QPS_RTR);
+    /// Ready to send.
+    pub const RTS: Self = Self(state::IBV_QPS_RTS);
+    /// Everything posted is flushed.
+    pub const ERROR: Self = Self(state::IBV_QPS_ERR);
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [&str; 7] = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
+        match NAMES.get(self.0 as usize) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "state {}", self.0),
+        }
+    }
+}
+
+/// A packet sequence number to start with, different each time, so that packets of an earlier
+/// connection with the same numbers do not fit.
+#[must_use]
+pub fn random_psn() -> u32 {
+    (RandomState::new().build_hasher().finish() & 0x00ff_ffff) as u32
+}
+
+impl QueuePair {
+    /// This queue pair as the peer needs to know it, on `port` with the GID chosen for it.
+    #[must_use]
+    pub fn endpoint(&self, port: &Port, gid: &GidChoice, psn: u32) -> Endpoint {
+        Endpoint {
+            qpn: self.number(),
+            psn: psn & 0x00ff_ffff,
+            lid: port.lid,
+            gid: gid.entry.gid,
+            path_mtu: port.active_mtu.unwrap_or(Mtu::B1024).bytes(),
+            responder_resources: self.context().limits().responder_resources,
+        }
+    }
+
+    /// Takes the queue pair from new to ready to send, towards `remote`. Receives may be
+    /// posted before, after [`QueuePair::to_init`].
+    ///
+    /// # Errors
+    ///
+    /// What the three steps give.
+    pub fn connect(
+        &self,
+        port: &Port,
+        gid: &GidChoice,
+        local: &Endpoint,
+        remote: &Endpoint,
+        options: &ConnectOptions,
+    ) -> Result<()> {
+        if self.state()? == State::RESET {
+            self.to_init(port, options)?;
+        }
+        self.to_ready_to_receive(port, gid, local, remote, options)?;
+        self.to_ready_to_send(local, remote, options)
+    }
+
+    /// RESET to INIT: from now on receives can be posted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] on iWARP, which connects through the RDMA connection manager
+    /// only; [`Error::Call`].
+    pub fn to_init(&self, port: &Port, options: &ConnectOptions) -> Result<()> {
+        if port.kind == Kind::Iwarp {
+            return Err(Error::Unsupported {
+                device: port.device.clone(),
+                what: "connecting without the RDMA connection manager (iWARP needs it)".into(),
+            });
+        }
+        let mut attr = sys::ibv_qp_attr::zeroed();
+        attr.qp_state = state::IBV_QPS_INIT;
+        attr.pkey_index = options.pkey_index;
+        attr.port_num = port.number;
+        attr.qp_access_flags = options.access.bits();
+        let fields = mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT | mask::IBV_QP_ACCESS_FLAGS;
+        self.modify(&mut attr, fields, |_| "check port and partition key index".into())
+    }
+
+    /// INIT to RTR: the queue pair knows its peer and answers it. On RoCE the kernel looks up
+    /// the peer's hardware address here, which can take seconds when nobody answers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`], which names both GIDs.
+    pub fn to_ready_to_receive(
+        &self,
+        port: &Port,
+        gid: &GidChoice,
+        local: &Endpoint,
+        remote: &Endpoint,
+        options: &ConnectOptions,
+    ) -> Result<()> {
+        let mut attr = sys::ibv_qp_attr::zeroed();
+        attr.qp_state = state::IBV_QPS_RTR;
+        attr.path_mtu = path_mtu(local, remote, options.path_mtu).code();
+        attr.dest_qp_num = remote.qpn;
+        attr.rq_psn = remote.psn;
+        attr.max_dest_rd_atomic = local.responder_resources;
+        attr.min_rnr_timer = options.min_rnr_timer;
+        attr.ah_attr = self.address(port, gid, remote, options)?;
+        let fields = mask::IBV_QP_AV
+            | mask::IBV_QP_PATH_MTU
+            | mask::IBV_QP_DEST_QPN
+            | mask::IBV_QP_RQ_PSN
+            | mask::IBV_QP_MAX_DEST_RD_ATOMIC
+            | mask::IBV_QP_MIN_RNR_TIMER;
+        self.modify(&mut attr, fields, |errno| {
+            let (own, peer) = (&gid.entry, remote.gid);
+            let cure = match errno.raw_os_error() {
+                Some(libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH) => {
+                    "the peer's address does not answer: ping it, and compare GID indexes"
+                }
+                _ => "check that both GIDs are of one type and network",
+            };
+            format!("from GID {own} to {peer}: {cure}")
+        })
+    }
+
+    /// RTR to RTS: the queue pair sends.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`].
+    pub fn to_ready_to_send(
+        &self,
+        local: &Endpoint,
+        remote: &Endpoint,
+        options: &ConnectOptions,
+    ) -> Result<()> {
+        let mut attr = sys::ibv_qp_attr::zeroed();
+        attr.qp_state = state::IBV_QPS_RTS;
+        attr.sq_psn = local.psn;
+        attr.timeout = options.timeout;
+        attr.retry_cnt = options.retry;
+        attr.rnr_retry = options.rnr_retry;
+        attr.max_rd_atomic =
+            self.context().limits().initiator_depth.min(remote.responder_resources);
+        let fields = mask::IBV_QP_SQ_PSN
+            | mask::IBV_QP_TIMEOUT
+            | mask::IBV_QP_RETRY_CNT
+            | mask::IBV_QP_RNR_RETRY
+            | mask::IBV_QP_MAX_QP_RD_ATOMIC;
+        self.modify(&mut attr, fields, |_| "check timeout (0 to 31) and retries (0 to 7)".into())
+    }
+
+    /// To the error state: everything posted comes back flushed, and nothing is sent or
+    /// received any more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] when the device is gone.
+    pub fn to_error(&self) -> Result<()> {
+        let mut attr = sys::ibv_qp_attr::zeroed();
+        attr.qp_state = state::IBV_QPS_ERR;
+        self.modify(&mut attr, mask(0), |_| "has the device been removed?".into())
+    }
+
+    /// The state the queue pair is in now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] when the device is gone.
+    pub fn state(&self) -> Result<State> {
+        let mut attr = sys::ibv_qp_attr::zeroed();
+        let mut init = sys::ibv_qp_init_attr::zeroed();
+        let fields = mask::IBV_QP_STATE.0.cast_signed();
+        // SAFETY: the queue pair is alive and both places are valid.
+        let code =
+            unsafe { sys::ibv_query_qp(self.as_ptr(), &raw mut attr, fields, &raw mut init) };
+        if code != 0 {
+            let cure = "has the device been removed?";
+            return Err(self.context().call_failed("ibv_query_qp", errno_of(code), cure));
+        }
+        Ok(State(attr.qp_state))
+    }
+
+    fn address(
+        &self,
+        port: &Port,
+        gid: &GidChoice,
+        remote: &Endpoint,
+        options: &ConnectOptions,
+    ) -> Result<sys::ibv_ah_attr> {
+        let mut address = sys::ibv_ah_attr::zeroed();
+        address.dlid = remote.lid;
+        address.sl = options.service_level;
+        address.port_num = port.number;
+        // Within an InfiniBand subnet the LID suffices and a global route header only costs;
+        // Ethernet knows nothing but GIDs.
+        if port.is_ethernet() || gid.explicit || remote.lid == 0 {
+            let index = gid.entry.index;
+            address.is_global = 1;
+            address.grh = sys::ibv_global_route {
+                dgid: sys::ibv_gid { raw: remote.gid.0 },
+                flow_label: 0,
+                sgid_index: u8::try_from(index).map_err(|_| Error::Unsupported {
+                    device: port.device.clone(),
+                    what: format!("GID index {index} in a route (at most 255)"),
+                })?,
+                hop_limit: HOP_LIMIT,
+                traffic_class: options.traffic_class,
+            };
+        }
+        Ok(address)
+    }
+
+    fn modify(
+        &self,
+        attr: &mut sys::ibv_qp_attr,
+        fields: mask,
+        cure: impl FnOnce(&io::Error) -> String,
+    ) -> Result<()> {
+        let fields = (fields | mask::IBV_QP_STATE).0.cast_signed();
+        // SAFETY: the queue pair is alive and `attr` is filled where `fields` says.
+        let code = unsafe { sys::ibv_modify_qp(self.as_ptr(), attr, fields) };
+        if code == 0 {
+            return Ok(());
+        }
+        let errno = errno_of(code);
+        let cure = cure(&errno);
+        Err(Error::Call {
+            call: "ibv_modify_qp",
+            object: format!(
+                "queue pair {} of {} (to {})",
+                self.number(),
+                self.context().name(),
+                State(attr.qp_state)
+            ),
+            errno,
+            cure,
+        })
+    }
+}
+
+/// The largest MTU that both ends and the caller allow; 1024 if an end gives an odd one.
+fn path_mtu(local: &Endpoint, remote: &Endpoint, wanted: Option<Mtu>) -> Mtu {
+    let both = local.path_mtu.min(remote.path_mtu);
+    let both = Mtu::from_bytes(both).unwrap_or(Mtu::B1024);
+    wanted.map_or(both, |wanted| wanted.min(both))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(path_mtu: u32) -> Endpoint {
+        Endpoint { qpn: 17, psn: 0, lid: 0, gid: Gid::default(), path_mtu, responder_resources: 16 }
+    }
+
+    #[test]
+    fn the_path_mtu_is_the_smallest_of_both_ends_and_the_wish() {
+        assert_eq!(path_mtu(&end(4096), &end(1024), None).bytes(), 1024);
+        assert_eq!(path_mtu(&end(2048), &end(4096), Some(Mtu::B4096)).bytes(), 2048);
+        assert_eq!(path_mtu(&end(4096), &end(4096), Some(Mtu::B1024)).bytes(), 1024);
+        assert_eq!(path_mtu(&end(4096), &end(777), None).bytes(), 1024);
+    }
+
+    #[test]
+    fn sequence_numbers_have_24_bits_and_differ() {
+        let drawn: std::collections::HashSet<u32> = (0..64).map(|_| random_psn()).collect();
+        assert!(drawn.iter().all(|&psn| psn < 1 << 24));
+        assert!(drawn.len() > 60, "{drawn:?}");
+    }
+}

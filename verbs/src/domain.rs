@@ -1,0 +1,105 @@
+//! Protection domains: which objects may be used together.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::completion::CompletionQueue;
+use crate::device::{Context, Opened};
+use crate::error::Result;
+use crate::memory::{Access, MemoryRegion};
+use crate::queue_pair::{QueuePair, QueuePairOptions};
+use crate::sys;
+
+pub(crate) struct Domain {
+    raw: NonNull<sys::ibv_pd>,
+    context: Arc<Opened>,
+}
+
+// SAFETY: libibverbs objects may be used from any thread at once.
+unsafe impl Send for Domain {}
+// SAFETY: as above.
+unsafe impl Sync for Domain {}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // SAFETY: allocated once, deallocated once; all that was made in it held it by count.
+        unsafe { sys::ibv_dealloc_pd(self.raw.as_ptr()) };
+    }
+}
+
+impl Domain {
+    pub(crate) fn as_ptr(&self) -> *mut sys::ibv_pd {
+        self.raw.as_ptr()
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Opened> {
+        &self.context
+    }
+}
+
+/// A protection domain: a queue pair reaches only memory of its own domain. Clones are handles
+/// to the same one.
+#[derive(Clone)]
+pub struct ProtectionDomain(pub(crate) Arc<Domain>);
+
+impl fmt::Debug for ProtectionDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ProtectionDomain").field(&self.0.context.name()).finish()
+    }
+}
+
+impl Context {
+    /// Allocates a protection domain.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`](crate::Error::Call).
+    pub fn alloc_pd(&self) -> Result<ProtectionDomain> {
+        // SAFETY: the context is open.
+        let raw = unsafe { sys::ibv_alloc_pd(self.0.as_ptr()) };
+        let raw = NonNull::new(raw).ok_or_else(|| {
+            let cure = "the device may have no protection domain left (rdma resource show)";
+            self.0.call_failed("ibv_alloc_pd", io::Error::last_os_error(), cure)
+        })?;
+        Ok(ProtectionDomain(Arc::new(Domain { raw, context: Arc::clone(&self.0) })))
+    }
+}
+
+impl ProtectionDomain {
+    /// The device this domain is of.
+    #[must_use]
+    pub fn context(&self) -> Context {
+        Context(Arc::clone(&self.0.context))
+    }
+
+    /// Maps `length` bytes of zeroed memory (at least one) and registers them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LockedMemory`](crate::Error::LockedMemory) when the limit on locked memory does
+    /// not allow it, [`Error::Unsupported`](crate::Error::Unsupported) when the device does not
+    /// take the size or the access, [`Error::Call`](crate::Error::Call).
+    pub fn register(&self, length: usize, access: Access) -> Result<MemoryRegion> {
+        MemoryRegion::register(&self.0, length, access)
+    }
+
+    /// Creates a queue pair that completes its sends to `send_cq` and its receives to
+    /// `recv_cq`, which may be the same.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when the device's limits are passed,
+    /// [`Error::Foreign`](crate::Error::Foreign) for a completion queue of another device,
+    /// [`Error::Call`](crate::Error::Call).
+    pub fn create_queue_pair(
+        &self,
+        send_cq: &CompletionQueue,
+        recv_cq: &CompletionQueue,
+        options: &QueuePairOptions,
+    ) -> Result<QueuePair> {
+        QueuePair::create(self, send_cq, recv_cq, options)
+    }
+}

@@ -1,0 +1,462 @@
+//! Queue pairs: creating them, and the hot path of posting to them.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::completion::CompletionQueue;
+use crate::device::Opened;
+use crate::domain::ProtectionDomain;
+use crate::error::{Error, Result};
+use crate::memory::{MemoryRegion, Registration};
+use crate::sys::{self, Zeroed};
+use crate::work::{
+    Local, PostError, PostFailure, RecvList, RecvRequest, RegionId, SendList, SendRequest,
+};
+
+/// The transport service of a queue pair, `enum ibv_qp_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Transport {
+    /// Reliable connection (`IBV_QPT_RC`).
+    ReliableConnection,
+}
+
+impl Transport {
+    fn code(self) -> u32 {
+        match self {
+            Self::ReliableConnection => sys::ibv_qp_type::IBV_QPT_RC,
+        }
+    }
+}
+
+/// What to ask for in a queue pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueuePairOptions {
+    /// The transport service.
+    pub transport: Transport,
+    /// Send requests that can be outstanding, signaled or not.
+    pub send_depth: u32,
+    /// Receive requests that can be outstanding.
+    pub recv_depth: u32,
+    /// Bytes wanted inline. A wish: the queue pair gets the largest amount up to it that the
+    /// device takes, see [`Capabilities::max_inline`].
+    pub max_inline: u32,
+}
+
+impl Default for QueuePairOptions {
+    /// Reliable connection, 128 sends, 512 receives (perftest's bandwidth defaults), no inline.
+    fn default() -> Self {
+        Self {
+            transport: Transport::ReliableConnection,
+            send_depth: 128,
+            recv_depth: 512,
+            max_inline: 0,
+        }
+    }
+}
+
+/// What a queue pair got: at least what was asked for, but for `max_inline`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Outstanding send requests.
+    pub send_depth: u32,
+    /// Outstanding receive requests.
+    pub recv_depth: u32,
+    /// Bytes a request can carry inline.
+    pub max_inline: u32,
+}
+
+/// What posting needs to know of an attached region, side by side.
+struct Attached {
+    address: u64,
+    length: usize,
+    lkey: u32,
+}
+
+/// What must outlive the queue pair in the device.
+struct Held {
+    domain: ProtectionDomain,
+    _send_cq: CompletionQueue,
+    _recv_cq: CompletionQueue,
+    regions: Vec<Arc<Registration>>,
+}
+
+/// A queue pair. It holds its completion queues, its domain and every region attached to it
+/// until it is destroyed. Posting takes `&self`: libibverbs locks, so several threads may post.
+pub struct QueuePair {
+    raw: NonNull<sys::ibv_qp>,
+    tag: u64,
+    capabilities: Capabilities,
+    attached: Vec<Attached>,
+    held: ManuallyDrop<Held>,
+}
+
+// SAFETY: libibverbs objects may be used from any thread at once; posting locks inside.
+unsafe impl Send for QueuePair {}
+// SAFETY: as above.
+unsafe impl Sync for QueuePair {}
+
+impl fmt::Debug for QueuePair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueuePair")
+            .field("device", &self.context().name())
+            .field("number", &self.number())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once; what it uses is still held.
+        let code = unsafe { sys::ibv_destroy_qp(self.raw.as_ptr()) };
+        if code == 0 {
+            // SAFETY: dropped once, here. Had the device kept the queue pair, it could still
+            // write to the regions, and leaking them would be the only safe end.
+            unsafe { ManuallyDrop::drop(&mut self.held) };
+        }
+    }
+}
+
+impl QueuePair {
+    pub(crate) fn create(
+        domain: &ProtectionDomain,
+        send_cq: &CompletionQueue,
+        recv_cq: &CompletionQueue,
+        options: &QueuePairOptions,
+    ) -> Result<Self> {
+        let context = domain.0.context();
+        if [send_cq, recv_cq].iter().any(|queue| !Arc::ptr_eq(queue.context(), context)) {
+            return Err(Error::Foreign { what: "the completion queue", parent: "device" });
+        }
+        check_depth(context, options)?;
+        let create = |max_inline| create_raw(domain, send_cq, recv_cq, options, max_inline);
+        let (raw, cap) = match create(options.max_inline) {
+            Ok(made) => made,
+            Err(_) if options.max_inline > 0 => largest_inline(options.max_inline, create)
+                .map_err(|errno| create_failed(context, options, errno))?,
+            Err(errno) => return Err(create_failed(context, options, errno)),
+        };
+        static TAGS: AtomicU64 = AtomicU64::new(1);
+        Ok(Self {
+            raw: raw.release(),
+            tag: TAGS.fetch_add(1, Ordering::Relaxed),
+            capabilities: Capabilities {
+                send_depth: cap.max_send_wr,
+                recv_depth: cap.max_recv_wr,
+                max_inline: cap.max_inline_data,
+            },
+            attached: Vec::new(),
+            held: ManuallyDrop::new(Held {
+                domain: domain.clone(),
+                _send_cq: send_cq.clone(),
+                _recv_cq: recv_cq.clone(),
+                regions: Vec::new(),
+            }),
+        })
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut sys::ibv_qp {
+        self.raw.as_ptr()
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Opened> {
+        self.held.domain.0.context()
+    }
+
+    /// The queue pair's number (QPN), by which a peer addresses it.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        // SAFETY: the structure is public and alive, and its number never changes.
+        unsafe { (*self.as_ptr()).qp_num }
+    }
+
+    /// What it got when it was created.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// Lets work requests of this queue pair use `region`, which from now on lives at least as
+    /// long as the queue pair.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Foreign`] for a region of another protection domain.
+    pub fn attach(&mut self, region: &MemoryRegion) -> Result<RegionId> {
+        let registration = region.registration();
+        if !Arc::ptr_eq(registration.domain(), &self.held.domain.0) {
+            return Err(Error::Foreign { what: "the memory region", parent: "protection domain" });
+        }
+        let index = u32::try_from(self.attached.len())
+            .map_err(|_| PostError::unposted(PostFailure::UnknownRegion))?;
+        self.held.regions.push(Arc::clone(registration));
+        self.attached.push(Attached {
+            address: registration.address(),
+            length: registration.length(),
+            lkey: registration.lkey(),
+        });
+        Ok(RegionId { owner: self.tag, index })
+    }
+
+    /// Posts one send request.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]; [`PostError::is_queue_full`] tells the case that polling resolves.
+    #[inline]
+    pub fn post_send(&self, request: &SendRequest) -> Result<(), PostError> {
+        let mut segment = self.send_segment(request)?;
+        let mut raw = request.to_raw();
+        raw.sg_list = &raw mut segment;
+        let mut refused = ptr::null_mut();
+        // SAFETY: the request and its segment live through the call; the segment lies in a
+        // region this queue pair holds until it is destroyed.
+        let code = unsafe { sys::ibv_post_send(self.as_ptr(), &raw mut raw, &raw mut refused) };
+        if code == 0 { Ok(()) } else { Err(PostError::returned(code, 0)) }
+    }
+
+    /// Posts one receive request.
+    ///
+    /// # Errors
+    ///
+    /// As [`QueuePair::post_send`].
+    #[inline]
+    pub fn post_recv(&self, request: &RecvRequest) -> Result<(), PostError> {
+        let mut segment = self.segment(request.local)?;
+        let mut raw = sys::ibv_recv_wr {
+            wr_id: request.id,
+            next: ptr::null_mut(),
+            sg_list: &raw mut segment,
+            num_sge: i32::from(request.local.length != 0),
+        };
+        let mut refused = ptr::null_mut();
+        // SAFETY: as for sends.
+        let code = unsafe { sys::ibv_post_recv(self.as_ptr(), &raw mut raw, &raw mut refused) };
+        if code == 0 { Ok(()) } else { Err(PostError::returned(code, 0)) }
+    }
+
+    /// An empty list of send requests for this queue pair.
+    #[must_use]
+    pub fn send_list<const N: usize>(&self) -> SendList<N> {
+        SendList::empty(self.tag)
+    }
+
+    /// An empty list of receive requests for this queue pair.
+    #[must_use]
+    pub fn recv_list<const N: usize>(&self) -> RecvList<N> {
+        RecvList::empty(self.tag)
+    }
+
+    /// Checks `request` and adds it to a list of this queue pair.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`] when the request is not valid or the list has no place.
+    #[inline]
+    pub fn push_send<const N: usize>(
+        &self,
+        list: &mut SendList<N>,
+        request: &SendRequest,
+    ) -> Result<(), PostError> {
+        let segment = self.send_segment(request)?;
+        let added = list.owner() == self.tag && list.add(request.to_raw(), segment);
+        if added { Ok(()) } else { Err(PostError::unposted(PostFailure::ListMismatch)) }
+    }
+
+    /// Checks `request` and adds it to a list of this queue pair.
+    ///
+    /// # Errors
+    ///
+    /// As [`QueuePair::push_send`].
+    #[inline]
+    pub fn push_recv<const N: usize>(
+        &self,
+        list: &mut RecvList<N>,
+        request: &RecvRequest,
+    ) -> Result<(), PostError> {
+        let segment = self.segment(request.local)?;
+        let mut raw = sys::ibv_recv_wr::zeroed();
+        (raw.wr_id, raw.num_sge) = (request.id, i32::from(request.local.length != 0));
+        let added = list.owner() == self.tag && list.add(raw, segment);
+        if added { Ok(()) } else { Err(PostError::unposted(PostFailure::ListMismatch)) }
+    }
+
+    /// Posts the requests of `list` from index `from` on in one call. The list stays as it is,
+    /// so that it can be posted again, or from where the queue was full.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`], whose `posted` counts the requests the queue did take.
+    #[inline]
+    pub fn post_send_list<const N: usize>(
+        &self,
+        list: &mut SendList<N>,
+        from: usize,
+    ) -> Result<(), PostError> {
+        if list.owner() != self.tag {
+            return Err(PostError::unposted(PostFailure::ListMismatch));
+        }
+        let first = list.chain(from..N);
+        if first.is_null() {
+            return Ok(());
+        }
+        let mut refused = ptr::null_mut();
+        // SAFETY: the chain lies in `list`, which lives through the call; its segments were
+        // checked against regions that this queue pair, by its tag, holds.
+        let code = unsafe { sys::ibv_post_send(self.as_ptr(), first, &raw mut refused) };
+        if code == 0 {
+            return Ok(());
+        }
+        Err(PostError::returned(code, list.index_of(refused).saturating_sub(from)))
+    }
+
+    /// Posts the receives of `list` from index `from` on in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`QueuePair::post_send_list`].
+    #[inline]
+    pub fn post_recv_list<const N: usize>(
+        &self,
+        list: &mut RecvList<N>,
+        from: usize,
+    ) -> Result<(), PostError> {
+        if list.owner() != self.tag {
+            return Err(PostError::unposted(PostFailure::ListMismatch));
+        }
+        let first = list.chain(from..N);
+        if first.is_null() {
+            return Ok(());
+        }
+        let mut refused = ptr::null_mut();
+        // SAFETY: as for sends.
+        let code = unsafe { sys::ibv_post_recv(self.as_ptr(), first, &raw mut refused) };
+        if code == 0 {
+            return Ok(());
+        }
+        Err(PostError::returned(code, list.index_of(refused).saturating_sub(from)))
+    }
+
+    /// The range a send request names, checked, and short enough if it goes inline.
+    #[inline]
+    fn send_segment(&self, request: &SendRequest) -> Result<sys::ibv_sge, PostError> {
+        let (length, max) = (request.local.length, self.capabilities.max_inline);
+        if request.inline && length > max {
+            return Err(PostError::unposted(PostFailure::InlineTooLong { length, max }));
+        }
+        self.segment(request.local)
+    }
+
+    /// A range as the device wants it, checked to lie in a region this queue pair holds.
+    #[inline]
+    fn segment(&self, local: Local) -> Result<sys::ibv_sge, PostError> {
+        let Local { region, offset, length } = local;
+        let known = (region.owner == self.tag).then(|| self.attached.get(region.index as usize));
+        let Some(attached) = known.flatten() else {
+            return Err(PostError::unposted(PostFailure::UnknownRegion));
+        };
+        if offset > attached.length || length as usize > attached.length - offset {
+            let region = attached.length;
+            return Err(PostError::unposted(PostFailure::OutOfRange { offset, length, region }));
+        }
+        Ok(sys::ibv_sge { addr: attached.address + offset as u64, length, lkey: attached.lkey })
+    }
+}
+
+/// A queue pair that is not a [`QueuePair`] yet, destroyed unless it becomes one.
+struct Made(NonNull<sys::ibv_qp>);
+
+impl Made {
+    fn release(self) -> NonNull<sys::ibv_qp> {
+        ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // SAFETY: just created, never used; on failure the kernel destroys it with the context.
+        unsafe { sys::ibv_destroy_qp(self.0.as_ptr()) };
+    }
+}
+
+fn create_raw(
+    domain: &ProtectionDomain,
+    send_cq: &CompletionQueue,
+    recv_cq: &CompletionQueue,
+    options: &QueuePairOptions,
+    max_inline: u32,
+) -> io::Result<(Made, sys::ibv_qp_cap)> {
+    let mut attr = sys::ibv_qp_init_attr::zeroed();
+    (attr.send_cq, attr.recv_cq) = (send_cq.as_ptr(), recv_cq.as_ptr());
+    attr.qp_type = options.transport.code();
+    attr.cap = sys::ibv_qp_cap {
+        max_send_wr: options.send_depth.max(1),
+        max_recv_wr: options.recv_depth.max(1),
+        max_send_sge: 1,
+        max_recv_sge: 1,
+        max_inline_data: max_inline,
+    };
+    // SAFETY: domain and queues are alive, of one device, and outlive the queue pair.
+    let raw = unsafe { sys::ibv_create_qp(domain.0.as_ptr(), &raw mut attr) };
+    let raw = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
+    Ok((Made(raw), attr.cap))
+}
+
+/// The queue pair with the most inline bytes below `refused` that the device takes, by
+/// bisection: no table of devices knows it better than the device.
+fn largest_inline<T>(refused: u32, create: impl Fn(u32) -> io::Result<T>) -> io::Result<T> {
+    let mut best = create(0)?;
+    let (mut taken, mut refused) = (0, refused);
+    while refused - taken > 1 {
+        let middle = taken + (refused - taken) / 2;
+        match create(middle) {
+            Ok(made) => (best, taken) = (made, middle),
+            Err(_) => refused = middle,
+        }
+    }
+    Ok(best)
+}
+
+fn check_depth(context: &Opened, options: &QueuePairOptions) -> Result<()> {
+    let most = context.limits().work_requests;
+    for (queue, depth) in [("send", options.send_depth), ("receive", options.recv_depth)] {
+        if depth > most {
+            return Err(Error::Unsupported {
+                device: context.name().to_owned(),
+                what: format!("a {queue} queue of {depth} work requests (at most {most})"),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn create_failed(context: &Opened, options: &QueuePairOptions, errno: io::Error) -> Error {
+    let (sends, receives) = (options.send_depth, options.recv_depth);
+    let cure = match errno.raw_os_error() {
+        Some(libc::ENOMEM) => "fewer queue pairs or shorter queues, or raise RLIMIT_MEMLOCK",
+        _ => "try shorter queues",
+    };
+    let cure = format!("{cure} (asked for {sends} sends and {receives} receives)");
+    context.call_failed("ibv_create_qp", errno, &cure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bisection_finds_the_most_the_device_takes() {
+        for most in [0, 1, 188, 511] {
+            let create = |ask| if ask <= most { Ok(ask) } else { Err(io::ErrorKind::Other.into()) };
+            assert_eq!(largest_inline(512, create).unwrap(), most);
+        }
+        let dead = |_| -> io::Result<u32> { Err(io::ErrorKind::Other.into()) };
+        assert!(largest_inline(512, dead).is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! The raw bindings: the only module that names `rdma_sys`.
+//!
+//! Everything else in the crate reaches libibverbs through the names re-exported here, so that
+//! another binding (or a hand-written one) is a change to one file. The bindings load
+//! `libibverbs.so.1` when the program starts; without it every entry point fails softly, which
+//! [`library_loaded`] tells apart from a kernel without RDMA.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::mem::{align_of, offset_of, size_of};
+
+pub(crate) use rdma_sys::{
+    atomic_t, ibv_access_flags, ibv_ack_async_event, ibv_ah_attr, ibv_alloc_pd, ibv_async_event,
+    ibv_close_device, ibv_context, ibv_cq, ibv_create_cq, ibv_create_qp, ibv_dealloc_pd,
+    ibv_dereg_mr, ibv_destroy_cq, ibv_destroy_qp, ibv_device, ibv_device_attr,
+    ibv_free_device_list, ibv_get_async_event, ibv_get_device_list, ibv_gid, ibv_gid_entry,
+    ibv_global_route, ibv_modify_qp, ibv_mr, ibv_open_device, ibv_pd, ibv_poll_cq, ibv_port_attr,
+    ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
+    ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_query_device, ibv_query_gid,
+    ibv_query_gid_table, ibv_query_port, ibv_query_qp, ibv_recv_wr, ibv_reg_mr, ibv_send_flags,
+    ibv_send_wr, ibv_sge, ibv_wc, ibv_wc_flags, ibv_wc_opcode, ibv_wr_opcode, rdma_t, wr_t,
+};
+
+#[cfg(test)]
+pub(crate) use rdma_sys::ibv_wc_status;
+
+/// A C structure whose all-zero byte pattern is a valid value, which is how libibverbs expects
+/// attribute structures to start.
+///
+/// # Safety
+///
+/// Implement only for types in which every field accepts zero: integers, raw pointers, options
+/// of function pointers, and unions and arrays of those.
+pub(crate) unsafe trait Zeroed: Sized {
+    /// The all-zero value.
+    #[inline]
+    fn zeroed() -> Self {
+        // SAFETY: the implementor of the trait promises that all-zero bytes are a valid `Self`.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+macro_rules! zeroed {
+    ($($name:ty),* $(,)?) => {$(
+        // SAFETY: a C structure of integers, raw pointers and unions of those.
+        unsafe impl Zeroed for $name {}
+    )*};
+}
+
+zeroed!(
+    ibv_ah_attr,
+    ibv_device_attr,
+    ibv_gid_entry,
+    ibv_port_attr,
+    ibv_qp_attr,
+    ibv_qp_init_attr,
+    ibv_recv_wr,
+    ibv_send_wr,
+    ibv_sge,
+    ibv_wc,
+    AsyncEvent,
+);
+
+/// `struct ibv_async_event` with the event type as the integer it is in C: the bindings declare
+/// a Rust enum, for which a value newer than the header would be undefined behaviour.
+#[repr(C)]
+pub(crate) struct AsyncEvent {
+    pub(crate) element: AsyncElement,
+    pub(crate) event_type: c_int,
+}
+
+/// The object an event concerns; which member is set depends on the event type.
+#[repr(C)]
+pub(crate) union AsyncElement {
+    pub(crate) cq: *mut ibv_cq,
+    pub(crate) qp: *mut ibv_qp,
+    pub(crate) port_num: c_int,
+}
+
+const _: () = assert!(size_of::<AsyncEvent>() == size_of::<ibv_async_event>());
+const _: () = assert!(align_of::<AsyncEvent>() == align_of::<ibv_async_event>());
+const _: () =
+    assert!(offset_of!(AsyncEvent, event_type) == offset_of!(ibv_async_event, event_type));
+
+// The hand-written structures of the bindings (those with unions) against the C ABI of a 64-bit
+// rdma-core, which has not changed since libibverbs 1.1: a wrong offset here corrupts silently.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(size_of::<ibv_wc>() == 48);
+    assert!(offset_of!(ibv_wc, status) == 8);
+    assert!(offset_of!(ibv_wc, opcode) == 12);
+    assert!(offset_of!(ibv_wc, byte_len) == 20);
+    assert!(offset_of!(ibv_wc, imm_data_invalidated_rkey_union) == 24);
+    assert!(offset_of!(ibv_wc, qp_num) == 28);
+    assert!(offset_of!(ibv_wc, wc_flags) == 36);
+    assert!(size_of::<ibv_send_wr>() == 128);
+    assert!(offset_of!(ibv_send_wr, next) == 8);
+    assert!(offset_of!(ibv_send_wr, sg_list) == 16);
+    assert!(offset_of!(ibv_send_wr, num_sge) == 24);
+    assert!(offset_of!(ibv_send_wr, opcode) == 28);
+    assert!(offset_of!(ibv_send_wr, send_flags) == 32);
+    assert!(offset_of!(ibv_send_wr, imm_data_invalidated_rkey_union) == 36);
+    assert!(offset_of!(ibv_send_wr, wr) == 40);
+    assert!(size_of::<ibv_recv_wr>() == 32);
+    assert!(size_of::<ibv_sge>() == 16);
+    assert!(size_of::<ibv_gid>() == 16);
+    assert!(size_of::<ibv_gid_entry>() == 32);
+    assert!(size_of::<ibv_ah_attr>() == 32);
+    assert!(size_of::<ibv_qp_cap>() == 20);
+    assert!(size_of::<ibv_qp_attr>() == 144);
+    assert!(size_of::<ibv_qp_init_attr>() == 64);
+    assert!(size_of::<ibv_device_attr>() == 232);
+};
+
+/// Whether `libibverbs.so.1` is in this process: the bindings try to load it at start-up.
+pub(crate) fn library_loaded() -> bool {
+    let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD;
+    // SAFETY: the name is a NUL-terminated string; NOLOAD runs no constructors.
+    let handle = unsafe { libc::dlopen(c"libibverbs.so.1".as_ptr(), flags) };
+    if handle.is_null() {
+        return false;
+    }
+    // SAFETY: `handle` came from dlopen just above and is given back once.
+    unsafe { libc::dlclose(handle) };
+    true
+}
