@@ -10,6 +10,7 @@ use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessa
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use nix::net::if_::if_nametoindex;
 
 use crate::address::Address;
 
@@ -31,15 +32,7 @@ impl Configuration {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        let mut this = Self { socket, index: 0, sequence: 0 };
-
-        let mut question = LinkMessage::default();
-        question.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        match this.request(RouteNetlinkMessage::GetLink(question), 0)? {
-            Some(RouteNetlinkMessage::NewLink(link)) => this.index = link.header.index,
-            answer => return Err(unexpected(&answer)),
-        }
-        Ok(this)
+        Ok(Self { socket, index: if_nametoindex(name)?, sequence: 0 })
     }
 
     /// Sets the MTU, in bytes, and brings the interface up.
@@ -53,7 +46,7 @@ impl Configuration {
         change.header.flags = LinkFlags::Up;
         change.header.change_mask = LinkFlags::Up;
         change.attributes.push(LinkAttribute::Mtu(mtu));
-        self.request(RouteNetlinkMessage::SetLink(change), NLM_F_ACK).map(drop)
+        self.request(RouteNetlinkMessage::SetLink(change), 0)
     }
 
     /// Gives the interface an address.
@@ -74,8 +67,7 @@ impl Configuration {
             // and both are ours.
             AddressAttribute::Flags(AddressFlags::Nodad),
         ];
-        let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
-        self.request(RouteNetlinkMessage::NewAddress(addition), flags).map(drop)
+        self.request(RouteNetlinkMessage::NewAddress(addition), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Deletes the interface; whoever reads from its device is woken by an error.
@@ -86,18 +78,14 @@ impl Configuration {
     pub fn delete(&mut self) -> io::Result<()> {
         let mut removal = LinkMessage::default();
         removal.header.index = self.index;
-        self.request(RouteNetlinkMessage::DelLink(removal), NLM_F_ACK).map(drop)
+        self.request(RouteNetlinkMessage::DelLink(removal), 0)
     }
 
-    /// One request and its one answer: `None` for a bare acknowledgement.
-    fn request(
-        &mut self,
-        request: RouteNetlinkMessage,
-        flags: u16,
-    ) -> io::Result<Option<RouteNetlinkMessage>> {
+    /// One request, and the kernel's acknowledgement of it.
+    fn request(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.sequence += 1;
         let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | flags;
+        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
         header.sequence_number = self.sequence;
         let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
         message.finalize();
@@ -112,16 +100,11 @@ impl Configuration {
             if answer.header.sequence_number != self.sequence {
                 continue;
             }
-            return match answer.payload {
-                NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
-                NetlinkPayload::Error(_) => Ok(None),
-                NetlinkPayload::InnerMessage(answer) => Ok(Some(answer)),
-                other => Err(unexpected(&other)),
-            };
+            match answer.payload {
+                NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
+                NetlinkPayload::Error(_) => return Ok(()),
+                _ => {}
+            }
         }
     }
-}
-
-fn unexpected(answer: &dyn std::fmt::Debug) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("unexpected netlink answer {answer:?}"))
 }

@@ -1,7 +1,6 @@
 //! What can go wrong, each in one line that says what to do.
 
 use std::io;
-use std::path::PathBuf;
 
 /// A link that could not be made, or that ended.
 #[derive(Debug, thiserror::Error)]
@@ -24,10 +23,10 @@ pub enum Error {
         name: String,
     },
     /// The network namespace is not there, or not ours to enter.
-    #[error("cannot enter the network namespace {}: {source}: {}", path.display(), namespace_cure(source))]
+    #[error("cannot enter a network namespace {name}: {source}: {}", namespace_cure(source))]
     Namespace {
-        /// The file that stands for it.
-        path: PathBuf,
+        /// What it is called.
+        name: String,
         /// The kernel's answer.
         source: io::Error,
     },

@@ -11,8 +11,10 @@ mod address;
 mod configure;
 mod error;
 mod link;
+mod namespace;
 mod tun;
 
 pub use address::Address;
 pub use error::Error;
 pub use link::{End, LARGEST_MTU, Link, SMALLEST_MTU};
+pub use namespace::Namespace;

@@ -2,18 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::panic;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-
-use std::os::fd::AsFd;
-
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::address::Address;
 use crate::configure::Configuration;
 use crate::error::Error;
+use crate::namespace::Namespace;
 use crate::tun;
 
 /// The smallest MTU, in bytes, at which IPv4 works: RFC 791's 68.
@@ -26,13 +21,12 @@ pub const LARGEST_MTU: u32 = 65_520;
 const LONGEST_PACKET: usize = 65_535;
 
 /// What one end of the link shall be.
-#[derive(Clone, Debug)]
-pub struct End {
+#[derive(Debug)]
+pub struct End<'a> {
     /// The interface's name, 1 to 15 characters.
     pub name: String,
-    /// The file that stands for its network namespace, as in `/run/netns`; `None` for the
-    /// caller's.
-    pub namespace: Option<PathBuf>,
+    /// Its network namespace; `None` for the calling thread's.
+    pub namespace: Option<&'a Namespace>,
     /// Its addresses.
     pub addresses: Vec<Address>,
 }
@@ -53,7 +47,7 @@ impl Link {
     /// # Errors
     ///
     /// When a namespace, a device or an address cannot be had; then nothing is left behind.
-    pub fn up<F>(local: &End, peer: &End, mtu: u32, on_end: F) -> Result<Self, Error>
+    pub fn up<F>(local: &End<'_>, peer: &End<'_>, mtu: u32, on_end: F) -> Result<Self, Error>
     where
         F: Fn(Error) + Clone + Send + 'static,
     {
@@ -94,8 +88,8 @@ impl Drop for Link {
 }
 
 /// Makes and sets up one end, in its namespace.
-fn make(end: &End, mtu: u32) -> Result<(File, Configuration), Error> {
-    within(end.namespace.as_deref(), || {
+fn make(end: &End<'_>, mtu: u32) -> Result<(File, Configuration), Error> {
+    let work = || {
         let device = tun::create(&end.name)?;
         let mut configuration = Configuration::open(&end.name)
             .map_err(|source| Error::step("find", &end.name, source))?;
@@ -110,26 +104,11 @@ fn make(end: &End, mtu: u32) -> Result<(File, Configuration), Error> {
             })?;
         }
         Ok((device, configuration))
-    })
-}
-
-/// Runs `work` in the network namespace that the file `path` stands for. On a thread of its
-/// own: a namespace is a thread's, and the caller's stays as it is.
-fn within<T: Send>(
-    path: Option<&Path>,
-    work: impl FnOnce() -> Result<T, Error> + Send,
-) -> Result<T, Error> {
-    let Some(path) = path else { return work() };
-    let refused = |source| Error::Namespace { path: path.to_owned(), source };
-    let namespace = File::open(path).map_err(refused)?;
-    thread::scope(|scope| {
-        let inside = scope.spawn(|| {
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                .map_err(|errno| refused(errno.into()))?;
-            work()
-        });
-        inside.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
-    })
+    };
+    match end.namespace {
+        Some(namespace) => namespace.within(work)?,
+        None => work(),
+    }
 }
 
 /// Carries packets one way until the link ends, and says why it did.

@@ -1,13 +1,12 @@
 //! `fabricbench-emulated-ipoib`: an IPoIB link without InfiniBand, for as long as it runs.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
 
 use clap::Parser;
-use fabricbench_emulated_ipoib::{Address, End, Error, LARGEST_MTU, Link, SMALLEST_MTU};
+use fabricbench_emulated_ipoib::{Address, End, Error, LARGEST_MTU, Link, Namespace, SMALLEST_MTU};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -64,11 +63,12 @@ fn run(arguments: Arguments) -> Result<(), Error> {
         }
     });
 
+    let namespace = Namespace::named(&arguments.peer_netns)?;
     let local =
         End { name: arguments.name.clone(), namespace: None, addresses: arguments.local_address };
     let peer = End {
         name: arguments.peer_name.unwrap_or(arguments.name),
-        namespace: Some(Path::new("/run/netns").join(arguments.peer_netns)),
+        namespace: Some(&namespace),
         addresses: arguments.peer_address,
     };
     let _link = Link::up(&local, &peer, arguments.mtu, move |error| {
