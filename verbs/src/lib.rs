@@ -1,7 +1,68 @@
-//! Safe RDMA verbs.
+//! Safe RDMA verbs over libibverbs.
+//!
+//! A thin layer: what goes over the wire is what the caller posts, posting and polling are the
+//! provider's own functions, and nothing in between allocates, locks or makes a system call.
+//! What the layer adds is what C leaves to discipline:
+//!
+//! - **Lifetimes.** An object holds those it depends on: a queue pair its completion queues,
+//!   protection domain and memory, all of them the device. They can be dropped in any order.
+//! - **Memory.** A device writes to memory on its own, so no `&[u8]` of it can exist. A
+//!   [`MemoryRegion`] owns its pages and is copied to and from; work requests name it by
+//!   [`RegionId`], and the queue pair keeps it until it is destroyed.
+//! - **Reasons.** Every error says in one line what failed, on what, and what to do; a
+//!   completion's status has its likely cure; the choice of a GID has its reason.
+//! - **Newer devices.** Every C enum is an integer, so a value newer than the header is a number
+//!   without a name and not undefined behaviour.
+//!
+//! libibverbs is loaded when the program starts and need not be there: [`devices`] then says so.
+//!
+//! # Example
+//!
+//! Two queue pairs of one device, connected to each other; between two hosts, [`Endpoint`] and
+//! [`RemoteRegion`] travel over a channel of the caller's.
+//!
+//! ```no_run
+//! use fabricbench_verbs::*;
+//!
+//! # fn main() -> Result<()> {
+//! let (context, port) = open(None, None)?;
+//! let gid = context.choose_gid(port.number, None)?;
+//! println!("{} port {}, GID {} ({})", port.device, port.number, gid.entry, gid.reason);
+//!
+//! let pd = context.alloc_pd()?;
+//! let cq = context.create_completion_queue(64)?;
+//! let options = QueuePairOptions { max_inline: 64, ..QueuePairOptions::default() };
+//! let mut a = pd.create_queue_pair(&cq, &cq, &options)?;
+//! let b = pd.create_queue_pair(&cq, &cq, &options)?;
+//!
+//! let source = pd.register(4096, Access::LOCAL_READ)?;
+//! let target = pd.register(4096, Access::REMOTE_WRITE)?;
+//! let from = a.attach(&source)?;
+//!
+//! let (end_a, end_b) =
+//!     (a.endpoint(&port, &gid, random_psn()), b.endpoint(&port, &gid, random_psn()));
+//! a.connect(&port, &gid, &end_a, &end_b, &ConnectOptions::default())?;
+//! b.connect(&port, &gid, &end_b, &end_a, &ConnectOptions::default())?;
+//!
+//! source.copy_in(0, b"hello")?;
+//! let write = Operation::Write(target.remote().at(0));
+//! a.post_send(&SendRequest::new(1, write, from.range(0, 5)).inline(true))?;
+//!
+//! let mut completions = [Completion::default(); 16];
+//! loop {
+//!     if let [completion, ..] = cq.poll(&mut completions)? {
+//!         completion.check()?;
+//!         break;
+//!     }
+//! }
+//! assert_eq!(target.load_u8(0)?, b'h');
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod completion;
 pub mod connect;
+pub mod counters;
 pub mod device;
 pub mod domain;
 pub mod error;
@@ -17,6 +78,7 @@ pub mod work;
 
 pub use completion::{Completion, CompletionError, CompletionQueue, Opcode, PollError, Status};
 pub use connect::{ConnectOptions, Endpoint, State, random_psn};
+pub use counters::{Counters, Traffic};
 pub use device::{Context, Device, Limits, devices, open};
 pub use domain::ProtectionDomain;
 pub use error::{Error, Result};
@@ -26,6 +88,7 @@ pub use locked::LockedMemory;
 pub use memory::{Access, AccessError, MemoryRegion, RemoteAddr, RemoteRegion};
 pub use port::{Kind, LinkLayer, Mtu, Port, PortState};
 pub use queue_pair::{Capabilities, QueuePair, QueuePairOptions, Transport};
+pub use sysfs::Sysfs;
 pub use work::{
     Local, Operation, PostError, PostFailure, RecvList, RecvRequest, RegionId, SendList,
     SendRequest,
