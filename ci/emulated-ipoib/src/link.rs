@@ -17,9 +17,6 @@ pub const SMALLEST_MTU: u32 = 68;
 /// `drivers/infiniband/ulp/ipoib/ipoib.h`, 64 KiB less 16.
 pub const LARGEST_MTU: u32 = 65_520;
 
-/// No IP packet is longer, so neither is what a TUN device hands over.
-const LONGEST_PACKET: usize = 65_535;
-
 /// What one end of the link shall be.
 #[derive(Debug)]
 pub struct End<'a> {
@@ -41,8 +38,8 @@ pub struct Link {
 impl Link {
     /// Makes both interfaces with `mtu` bytes each, brings them up and begins to carry packets.
     ///
-    /// `on_end` is called, at most once for each direction, when the link ends by something
-    /// else than being dropped, such as the deletion of one of the interfaces.
+    /// `on_end` is called once for each direction when it ends, with the reason: the deletion
+    /// of an interface, which dropping the link is too.
     ///
     /// # Errors
     ///
@@ -113,7 +110,7 @@ fn make(end: &End<'_>, mtu: u32) -> Result<(File, Configuration), Error> {
 
 /// Carries packets one way until the link ends, and says why it did.
 fn carry(source: &str, mut from: &File, sink: &str, mut to: &File) -> Error {
-    let mut packet = vec![0; LONGEST_PACKET];
+    let mut packet = vec![0; tun::LONGEST_PACKET];
     loop {
         let length = match from.read(&mut packet) {
             Ok(length) => length,
