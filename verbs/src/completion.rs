@@ -145,7 +145,11 @@ pub struct Status(pub u32);
 const STATUSES: [(&str, &str); 24] = [
     ("success", "nothing to do"),
     ("local length error", "a message was longer than the receive posted for it: post larger ones"),
-    ("local queue pair operation error", "the request is malformed or not for this queue pair"),
+    (
+        "local queue pair operation error",
+        "the request is malformed, or (soft-RoCE) a message was longer than the receive posted \
+         for it",
+    ),
     ("local EE context operation error", "reliable datagram is not supported"),
     (
         "local protection error",
@@ -200,8 +204,12 @@ impl Status {
     pub const LOCAL_PROTECTION: Self = Self(4);
     /// `IBV_WC_WR_FLUSH_ERR`.
     pub const FLUSHED: Self = Self(5);
+    /// `IBV_WC_REM_INV_REQ_ERR`.
+    pub const REMOTE_INVALID_REQUEST: Self = Self(9);
     /// `IBV_WC_REM_ACCESS_ERR`.
     pub const REMOTE_ACCESS: Self = Self(10);
+    /// `IBV_WC_REM_OP_ERR`.
+    pub const REMOTE_OPERATION: Self = Self(11);
     /// `IBV_WC_RETRY_EXC_ERR`.
     pub const RETRY_EXCEEDED: Self = Self(12);
     /// `IBV_WC_RNR_RETRY_EXC_ERR`.

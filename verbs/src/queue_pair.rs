@@ -176,6 +176,12 @@ impl QueuePair {
         unsafe { (*self.as_ptr()).qp_num }
     }
 
+    /// The domain it was created in, whose regions it can attach.
+    #[must_use]
+    pub fn protection_domain(&self) -> ProtectionDomain {
+        self.held.domain.clone()
+    }
+
     /// What it got when it was created.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {

@@ -1,0 +1,23 @@
+//! Tests on a real device: soft-RoCE in a guest, or an adapter.
+//!
+//! They run when `FABRICBENCH_DEVICE_TESTS=1` is set, and then fail if there is no device;
+//! otherwise each says why it is skipped and passes:
+//!
+//! ```text
+//! ci/guest run --env FABRICBENCH_DEVICE_TESTS=1 -- \
+//!     sh -c 'ci/network up --without-ipoib && target/debug/deps/device-HASH'
+//! ```
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which fail by panicking")]
+
+#[path = "device/pair.rs"]
+mod pair;
+
+#[path = "device/failures.rs"]
+mod failures;
+#[path = "device/lifetimes.rs"]
+mod lifetimes;
+#[path = "device/port.rs"]
+mod port;
+#[path = "device/transfers.rs"]
+mod transfers;

@@ -1,0 +1,126 @@
+//! Two connected queue pairs of one device, and who may use the device now.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use fabricbench_verbs::{
+    Access, Completion, CompletionError, CompletionQueue, ConnectOptions, Context, MemoryRegion,
+    Port, ProtectionDomain, QueuePair, QueuePairOptions, RegionId, open, random_psn,
+};
+use rustix::fs::{FlockOperation, flock};
+
+/// Long enough for an emulated machine, short enough to notice a hang.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub const REGION: usize = 64 * 1024;
+
+/// Whether to run; says why not.
+fn wanted() -> bool {
+    let wanted = std::env::var_os("FABRICBENCH_DEVICE_TESTS").is_some_and(|value| value == "1");
+    if !wanted {
+        eprintln!("skipped: FABRICBENCH_DEVICE_TESTS=1 is not set (it needs an RDMA device)");
+    }
+    wanted
+}
+
+/// Leave to use the device together with other tests, if device tests are wanted.
+pub fn shared() -> Option<File> {
+    locked(FlockOperation::LockShared)
+}
+
+/// Leave to use the device with no other test beside: for those that change what others see, such
+/// as limits, the interface, or the number of objects.
+pub fn alone() -> Option<File> {
+    locked(FlockOperation::LockExclusive)
+}
+
+/// A lock of a file, since tests may be threads of one process or processes of their own.
+fn locked(operation: FlockOperation) -> Option<File> {
+    wanted().then(|| {
+        let file = File::create(std::env::temp_dir().join("fabricbench-device-tests")).unwrap();
+        flock(&file, operation).unwrap();
+        file
+    })
+}
+
+/// The device under test.
+pub fn device() -> (Context, Port) {
+    open(None, None)
+        .unwrap_or_else(|error| panic!("FABRICBENCH_DEVICE_TESTS=1, but no usable device: {error}"))
+}
+
+/// One end: its own queues and memory.
+pub struct End {
+    pub qp: QueuePair,
+    pub cq: CompletionQueue,
+    pub region: MemoryRegion,
+    pub id: RegionId,
+}
+
+impl End {
+    pub fn new(context: &Context, pd: &ProtectionDomain, options: &QueuePairOptions) -> Self {
+        let cq = context.create_completion_queue(256).unwrap();
+        let mut qp = pd.create_queue_pair(&cq, &cq, options).unwrap();
+        let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+        let region = pd.register(REGION, access).unwrap();
+        let id = qp.attach(&region).unwrap();
+        Self { qp, cq, region, id }
+    }
+
+    /// The next completion, failed or not.
+    pub fn completion(&self) -> Completion {
+        let mut buffer = [Completion::default()];
+        let start = Instant::now();
+        loop {
+            if let [completion] = self.cq.poll(&mut buffer).unwrap() {
+                return *completion;
+            }
+            assert!(start.elapsed() < PATIENCE, "no completion in {PATIENCE:?}");
+        }
+    }
+
+    pub fn done(&self) -> Completion {
+        *self.completion().check().unwrap()
+    }
+
+    pub fn failure(&self) -> CompletionError {
+        self.completion().check().map(|done| panic!("unexpected success: {done:?}")).unwrap_err()
+    }
+}
+
+pub struct Pair {
+    pub a: End,
+    pub b: End,
+    pub port: Port,
+}
+
+pub const OPTIONS: QueuePairOptions = QueuePairOptions {
+    send_depth: 64,
+    recv_depth: 64,
+    max_inline: 64,
+    transport: fabricbench_verbs::Transport::ReliableConnection,
+};
+
+pub fn everything_allowed() -> ConnectOptions {
+    let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+    ConnectOptions { access, ..ConnectOptions::default() }
+}
+
+impl Pair {
+    pub fn new() -> Self {
+        Self::with(&everything_allowed())
+    }
+
+    pub fn with(connect: &ConnectOptions) -> Self {
+        let (context, port) = device();
+        let gid = context.choose_gid(port.number, None).unwrap();
+        let pd = context.alloc_pd().unwrap();
+        let a = End::new(&context, &pd, &OPTIONS);
+        let b = End::new(&context, &pd, &OPTIONS);
+        let end_a = a.qp.endpoint(&port, &gid, random_psn());
+        let end_b = b.qp.endpoint(&port, &gid, random_psn());
+        a.qp.connect(&port, &gid, &end_a, &end_b, connect).unwrap();
+        b.qp.connect(&port, &gid, &end_b, &end_a, connect).unwrap();
+        Self { a, b, port }
+    }
+}
