@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::completion::CompletionQueue;
-use crate::device::{Context, Opened};
+use crate::context::{Context, Opened};
 use crate::error::Result;
 use crate::memory::{Access, MemoryRegion};
 use crate::queue_pair::{QueuePair, QueuePairOptions};

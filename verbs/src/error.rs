@@ -2,8 +2,9 @@
 
 use std::io;
 
-use crate::completion::{CompletionError, PollError};
+use crate::completion::PollError;
 use crate::memory::AccessError;
+use crate::status::CompletionError;
 use crate::work::PostError;
 
 /// The result of every call that is not on the hot path.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::device::{Context, Opened};
+use crate::context::{Context, Opened};
 use crate::error::Result;
 use crate::sys::{self, Zeroed};
 

@@ -62,34 +62,38 @@
 
 pub mod completion;
 pub mod connect;
+pub mod context;
 pub mod counters;
 pub mod device;
 pub mod domain;
 pub mod error;
 pub mod event;
 pub mod gid;
+pub mod list;
 pub mod locked;
 pub mod memory;
 pub mod port;
+mod post;
 pub mod queue_pair;
+pub mod status;
 mod sys;
 pub mod sysfs;
 pub mod work;
 
-pub use completion::{Completion, CompletionError, CompletionQueue, Opcode, PollError, Status};
+pub use completion::{Completion, CompletionQueue, Opcode, PollError};
 pub use connect::{ConnectOptions, Endpoint, State, random_psn};
+pub use context::{Context, Limits};
 pub use counters::{Counters, Traffic};
-pub use device::{Context, Device, Limits, devices, open};
+pub use device::{Device, devices, open};
 pub use domain::ProtectionDomain;
 pub use error::{Error, Result};
 pub use event::{Event, EventKind, Subject};
 pub use gid::{Gid, GidChoice, GidEntry, GidType};
+pub use list::{RecvList, SendList};
 pub use locked::LockedMemory;
 pub use memory::{Access, AccessError, MemoryRegion, RemoteAddr, RemoteRegion};
 pub use port::{Kind, LinkLayer, Mtu, Port, PortState};
 pub use queue_pair::{Capabilities, QueuePair, QueuePairOptions, Transport};
+pub use status::{CompletionError, Status};
 pub use sysfs::Sysfs;
-pub use work::{
-    Local, Operation, PostError, PostFailure, RecvList, RecvRequest, RegionId, SendList,
-    SendRequest,
-};
+pub use work::{Local, Operation, PostError, PostFailure, RecvRequest, RegionId, SendRequest};

@@ -1,0 +1,160 @@
+//! The hot path: posting work requests.
+#![allow(unsafe_code)]
+
+use std::ptr;
+
+use crate::list::{RecvList, SendList};
+use crate::queue_pair::QueuePair;
+use crate::sys::{self, Zeroed};
+use crate::work::{PostError, PostFailure, RecvRequest, SendRequest};
+
+impl QueuePair {
+    /// Posts one send request.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`]; [`PostError::is_queue_full`] tells the case that polling resolves.
+    #[inline]
+    pub fn post_send(&self, request: &SendRequest) -> Result<(), PostError> {
+        let mut segment = self.send_segment(request)?;
+        let mut raw = request.to_raw();
+        raw.sg_list = &raw mut segment;
+        let mut refused = ptr::null_mut();
+        // SAFETY: the request and its segment live through the call; the segment lies in a
+        // region this queue pair holds until it is destroyed.
+        let code = unsafe { sys::ibv_post_send(self.as_ptr(), &raw mut raw, &raw mut refused) };
+        if code == 0 { Ok(()) } else { Err(PostError::returned(code, 0)) }
+    }
+
+    /// Posts one receive request.
+    ///
+    /// # Errors
+    ///
+    /// As [`QueuePair::post_send`].
+    #[inline]
+    pub fn post_recv(&self, request: &RecvRequest) -> Result<(), PostError> {
+        let mut segment = self.segment(request.local)?;
+        let mut raw = sys::ibv_recv_wr {
+            wr_id: request.id,
+            next: ptr::null_mut(),
+            sg_list: &raw mut segment,
+            num_sge: i32::from(request.local.length != 0),
+        };
+        let mut refused = ptr::null_mut();
+        // SAFETY: as for sends.
+        let code = unsafe { sys::ibv_post_recv(self.as_ptr(), &raw mut raw, &raw mut refused) };
+        if code == 0 { Ok(()) } else { Err(PostError::returned(code, 0)) }
+    }
+
+    /// An empty list of send requests for this queue pair.
+    #[must_use]
+    pub fn send_list<const N: usize>(&self) -> SendList<N> {
+        SendList::empty(self.tag())
+    }
+
+    /// An empty list of receive requests for this queue pair.
+    #[must_use]
+    pub fn recv_list<const N: usize>(&self) -> RecvList<N> {
+        RecvList::empty(self.tag())
+    }
+
+    /// Checks `request` and adds it to a list of this queue pair.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`] when the request is not valid or the list has no place.
+    #[inline]
+    pub fn push_send<const N: usize>(
+        &self,
+        list: &mut SendList<N>,
+        request: &SendRequest,
+    ) -> Result<(), PostError> {
+        let segment = self.send_segment(request)?;
+        let added = list.owner() == self.tag() && list.add(request.to_raw(), segment);
+        if added { Ok(()) } else { Err(PostError::unposted(PostFailure::ListMismatch)) }
+    }
+
+    /// Checks `request` and adds it to a list of this queue pair.
+    ///
+    /// # Errors
+    ///
+    /// As [`QueuePair::push_send`].
+    #[inline]
+    pub fn push_recv<const N: usize>(
+        &self,
+        list: &mut RecvList<N>,
+        request: &RecvRequest,
+    ) -> Result<(), PostError> {
+        let segment = self.segment(request.local)?;
+        let mut raw = sys::ibv_recv_wr::zeroed();
+        (raw.wr_id, raw.num_sge) = (request.id, i32::from(request.local.length != 0));
+        let added = list.owner() == self.tag() && list.add(raw, segment);
+        if added { Ok(()) } else { Err(PostError::unposted(PostFailure::ListMismatch)) }
+    }
+
+    /// Posts the requests of `list` from index `from` on in one call. The list stays as it is,
+    /// so that it can be posted again, or from where the queue was full.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError`], whose `posted` counts the requests the queue did take.
+    #[inline]
+    pub fn post_send_list<const N: usize>(
+        &self,
+        list: &mut SendList<N>,
+        from: usize,
+    ) -> Result<(), PostError> {
+        if list.owner() != self.tag() {
+            return Err(PostError::unposted(PostFailure::ListMismatch));
+        }
+        let first = list.chain(from..N);
+        if first.is_null() {
+            return Ok(());
+        }
+        let mut refused = ptr::null_mut();
+        // SAFETY: the chain lies in `list`, which lives through the call; its segments were
+        // checked against regions that this queue pair, by its tag, holds.
+        let code = unsafe { sys::ibv_post_send(self.as_ptr(), first, &raw mut refused) };
+        if code == 0 {
+            return Ok(());
+        }
+        Err(PostError::returned(code, list.index_of(refused).saturating_sub(from)))
+    }
+
+    /// Posts the receives of `list` from index `from` on in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`QueuePair::post_send_list`].
+    #[inline]
+    pub fn post_recv_list<const N: usize>(
+        &self,
+        list: &mut RecvList<N>,
+        from: usize,
+    ) -> Result<(), PostError> {
+        if list.owner() != self.tag() {
+            return Err(PostError::unposted(PostFailure::ListMismatch));
+        }
+        let first = list.chain(from..N);
+        if first.is_null() {
+            return Ok(());
+        }
+        let mut refused = ptr::null_mut();
+        // SAFETY: as for sends.
+        let code = unsafe { sys::ibv_post_recv(self.as_ptr(), first, &raw mut refused) };
+        if code == 0 {
+            return Ok(());
+        }
+        Err(PostError::returned(code, list.index_of(refused).saturating_sub(from)))
+    }
+
+    /// The range a send request names, checked, and short enough if it goes inline.
+    #[inline]
+    fn send_segment(&self, request: &SendRequest) -> Result<sys::ibv_sge, PostError> {
+        let (length, max) = (request.local.length, self.capabilities().max_inline);
+        if request.inline && length > max {
+            return Err(PostError::unposted(PostFailure::InlineTooLong { length, max }));
+        }
+        self.segment(request.local)
+    }
+}
