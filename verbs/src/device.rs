@@ -175,7 +175,11 @@ impl Device {
         // SAFETY: the device is an element of the list this value keeps alive.
         let context = unsafe { sys::ibv_open_device(self.device.as_ptr()) };
         let Some(raw) = NonNull::new(context) else {
-            return Err(open_failure(&self.name, &self.node, io::Error::last_os_error()));
+            let errno = io::Error::last_os_error();
+            // After a refusal libibverbs looks for the node elsewhere and reports that it is
+            // not there: opening it tells the reason.
+            let node = std::fs::File::options().read(true).write(true).open(&self.node);
+            return Err(open_failure(&self.name, &self.node, node.err().unwrap_or(errno)));
         };
         Opened::new(raw, self.clone()).map(|opened| Context(Arc::new(opened)))
     }

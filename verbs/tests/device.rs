@@ -13,6 +13,8 @@
 #[path = "device/pair.rs"]
 mod pair;
 
+#[path = "device/absence.rs"]
+mod absence;
 #[path = "device/failures.rs"]
 mod failures;
 #[path = "device/lifetimes.rs"]
