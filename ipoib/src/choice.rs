@@ -324,3 +324,6 @@ fn reason(merit: Merit, best: &Pair<'_>, next: Option<&(Merit, Pair<'_>)>) -> St
 fn speed(mbps: u32) -> String {
     if mbps == 0 { "unknown speed".to_owned() } else { format!("{mbps} Mb/s") }
 }
+
+#[cfg(test)]
+mod tests;

@@ -345,3 +345,6 @@ impl fmt::Display for State {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -164,3 +164,102 @@ fn address(message: &Message) -> Option<(u32, Address)> {
     };
     Some((u32::from_ne_bytes([a, b, c, d]), Address { ip, prefix, scope }))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(message: &Message) -> Option<Link> {
+        link_parts(message).map(|parts| link(&parts))
+    }
+
+    #[test]
+    fn reads_a_link_of_the_ipoib_driver() {
+        let mut header = [0; LINK_HEADER];
+        header[2..4].copy_from_slice(&libc::ARPHRD_INFINIBAND.to_ne_bytes());
+        header[4..8].copy_from_slice(&7u32.to_ne_bytes());
+        header[8..12].copy_from_slice(&1u32.to_ne_bytes());
+        let data = Message::new(0, &[])
+            .with(IFLA_IPOIB_PKEY, &0x8001u16.to_ne_bytes())
+            .with(IFLA_IPOIB_MODE, &1u16.to_ne_bytes());
+        // The kernel marks some nested attributes as such (NLA_F_NESTED).
+        let info = Message::new(0, &[])
+            .with(libc::IFLA_INFO_KIND, b"ipoib\0")
+            .with(libc::IFLA_INFO_DATA | 0x8000, data.header::<0>().unwrap().1.raw());
+        let message = Message::new(libc::RTM_NEWLINK, &header)
+            .with(libc::IFLA_IFNAME, b"ib0\0")
+            .with(libc::IFLA_MTU, &65_520u32.to_ne_bytes())
+            .with(libc::IFLA_OPERSTATE, &[6])
+            .with(libc::IFLA_CARRIER, &[1])
+            .with(libc::IFLA_LINKINFO, info.header::<0>().unwrap().1.raw());
+        let expected = Link {
+            name: "ib0".to_owned(),
+            index: 7,
+            hardware: 32,
+            flags: 1,
+            mtu: 65_520,
+            operational: 6,
+            carrier: true,
+            kind: Some("ipoib".to_owned()),
+            ipoib: Some(IpoibData { pkey: Some(0x8001), mode: Some(1), umcast: None }),
+            ..Link::default()
+        };
+        assert_eq!(parsed(&message), Some(expected));
+    }
+
+    #[test]
+    fn a_lower_link_in_another_namespace_is_none_of_ours() {
+        let own = Message::new(libc::RTM_NEWLINK, &[0; LINK_HEADER])
+            .with(libc::IFLA_LINK, &5u32.to_ne_bytes());
+        assert_eq!(parsed(&own).unwrap().lower, Some(5));
+        let foreign = own.with(libc::IFLA_LINK_NETNSID, &0u32.to_ne_bytes());
+        assert_eq!(parsed(&foreign).unwrap().lower, None);
+    }
+
+    #[test]
+    fn statistics_are_read_in_the_kernels_order() {
+        let values: Vec<u8> = (1..=24u64).flat_map(u64::to_ne_bytes).collect();
+        let message =
+            Message::new(libc::RTM_NEWLINK, &[0; LINK_HEADER]).with(libc::IFLA_STATS64, &values);
+        let expected = Counters {
+            index: 0,
+            rx_packets: 1,
+            tx_packets: 2,
+            rx_bytes: 3,
+            tx_bytes: 4,
+            rx_errors: 5,
+            tx_errors: 6,
+            rx_dropped: 7,
+            tx_dropped: 8,
+        };
+        assert_eq!(statistics(&link_parts(&message).unwrap()), Some(expected));
+    }
+
+    #[test]
+    fn addresses_that_cannot_be_bound_to_are_left_out() {
+        let with_flags = |flags: u32| {
+            let header = [libc::AF_INET6 as u8, 64, 0, 0, 3, 0, 0, 0];
+            let message = Message::new(libc::RTM_NEWADDR, &header)
+                .with(libc::IFA_ADDRESS, &[0xfd; 16])
+                .with(libc::IFA_FLAGS, &flags.to_ne_bytes());
+            address(&message)
+        };
+        assert!(with_flags(0).is_some());
+        assert!(with_flags(libc::IFA_F_TENTATIVE).is_none());
+        assert!(with_flags(libc::IFA_F_TENTATIVE | libc::IFA_F_OPTIMISTIC).is_some());
+        assert!(with_flags(libc::IFA_F_DADFAILED).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_message_is_a_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let message = Message::new(libc::RTM_NEWLINK, &body);
+            if let Some(parts) = link_parts(&message) {
+                let _ = (link(&parts), statistics(&parts));
+            }
+            let _ = address(&message);
+        }
+    }
+}

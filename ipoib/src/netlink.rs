@@ -185,6 +185,12 @@ impl<'a> Attributes<'a> {
             })
     }
 
+    /// As they lie in the message.
+    #[cfg(test)]
+    pub(crate) fn raw(self) -> &'a [u8] {
+        self.0
+    }
+
     pub(crate) fn nested(self, kind: u16) -> Option<Self> {
         self.bytes(kind).map(Attributes)
     }

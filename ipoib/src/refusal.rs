@@ -1,4 +1,5 @@
-//! The words for "there is no such path": what was found, why it does not do, what to do.
+//! The words for "there is no such path": what was found on both sides, what stands in the
+//! way, and what to do.
 
 use std::net::IpAddr;
 
@@ -6,8 +7,8 @@ use crate::choice::{self, Obstacle, PathName};
 use crate::interface::{Interface, Kind, State};
 use crate::words::list_or;
 
-/// Interfaces named in a message at most; a host of containers has hundreds.
-const NAMED_AT_MOST: usize = 8;
+/// Interfaces and addresses named in a message at most; a host of containers has hundreds.
+const NAMED_AT_MOST: usize = 6;
 
 /// Says why [`choice::choose`] found nothing.
 pub(crate) fn text(
@@ -16,102 +17,127 @@ pub(crate) fn text(
     path: &PathName,
     hint: Option<IpAddr>,
 ) -> String {
-    let fitting: Vec<_> = local.iter().filter(|interface| choice::is_of(path, interface)).collect();
-    let partners: Vec<_> = remote
+    let here: Vec<_> = local.iter().filter(|interface| choice::is_of(path, interface)).collect();
+    let there: Vec<_> = remote
         .iter()
         .filter(|other| match path {
-            PathName::Named(_) => fitting.iter().any(|mine| choice::are_alike(mine, other)),
+            PathName::Named(_) => here.iter().any(|mine| choice::are_alike(mine, other)),
             _ => choice::is_of(path, other),
         })
         .collect();
-    let why = side("this host", path, &fitting, &fitting)
-        .or_else(|| side("the peer", path, &partners, &fitting))
+    let wanted = wanted(path, &here);
+    let cure = lack("here", &here, path)
+        .or_else(|| lack("on the peer", &there, path))
         .unwrap_or_else(|| blocked(local, remote, path, hint));
     format!(
-        "no path by {path}: {why} (here: {}; peer: {}), or name an interface (as in grpc@IFACE)",
-        found(local),
-        found(remote)
+        "no path by {path}: this host has {}; the peer has {}: {cure}",
+        found(&here, local, &wanted),
+        found(&there, remote, &wanted)
     )
 }
 
-/// What one side lacks before pairs can be looked at.
-fn side(
-    whose: &str,
-    path: &PathName,
-    fitting: &[&Interface],
-    wanted: &[&Interface],
-) -> Option<String> {
-    if fitting.is_empty() {
-        let (what, cure) = match (path, wanted.first()) {
-            (PathName::Ipoib, _) => (
-                "IPoIB interface (ARPHRD 32)".to_owned(),
-                "load ib_ipoib and give its interface an address",
-            ),
-            (PathName::Named(_), Some(mine)) => {
-                (format!("{} interface as {} is", mine.kind, mine.name), "choose another")
-            }
-            _ => (format!("{path} interface"), "choose another path"),
-        };
-        return Some(format!("{whose} has no {what}: {cure}"));
+fn wanted(path: &PathName, here: &[&Interface]) -> String {
+    match (path, here.first()) {
+        (PathName::Ipoib, _) => "IPoIB interface (ARPHRD 32)".to_owned(),
+        (PathName::Named(_), Some(mine)) => format!("{} interface, as {} is", mine.kind, mine.name),
+        _ => format!("{path} interface"),
     }
-    if !fitting.iter().any(|interface| interface.is_up()) {
-        let Interface { name, state, .. } = fitting[0];
-        let cure = match (state, &fitting[0].kind) {
-            (State::Down, _) => format!("ip link set {name} up"),
-            (_, Kind::Ipoib(_)) => {
-                "is the port ACTIVE (ibstat), and is a subnet manager running?".to_owned()
-            }
-            _ => "check the cable and the port at the other end".to_owned(),
-        };
-        return Some(format!("{name} of {whose} is not up ({state}): {cure}"));
-    }
-    if !fitting.iter().any(|interface| interface.is_up() && !interface.addresses.is_empty()) {
-        let up = fitting.iter().find(|interface| interface.is_up())?;
-        let name = &up.name;
-        return Some(format!(
-            "{name} of {whose} has no address: ip address add ADDRESS/PREFIX dev {name}"
-        ));
-    }
-    None
 }
 
-/// What stands in the way of each pair, told once.
+/// The interfaces of the right kind, or else that there are none, and what there is.
+fn found(fitting: &[&Interface], all: &[Interface], wanted: &str) -> String {
+    if !fitting.is_empty() {
+        return some_of(fitting.iter().map(|interface| with_addresses(interface)).collect());
+    }
+    let mut others: Vec<_> = all.iter().collect();
+    // What is up is what a user knows about.
+    others.sort_by_key(|interface| !interface.is_up());
+    let others: Vec<String> = others.into_iter().map(Interface::to_string).collect();
+    if others.is_empty() {
+        format!("no {wanted}")
+    } else {
+        format!("no {wanted}, only {}", some_of(others))
+    }
+}
+
+fn with_addresses(interface: &Interface) -> String {
+    let addresses = interface.addresses.iter().map(ToString::to_string).collect();
+    match interface.addresses.is_empty() {
+        true => format!("{interface} without an address"),
+        false => format!("{interface} with {}", some_of(addresses)),
+    }
+}
+
+fn some_of(mut items: Vec<String>) -> String {
+    let more = items.len().saturating_sub(NAMED_AT_MOST);
+    items.truncate(NAMED_AT_MOST);
+    if more > 0 {
+        items.push(format!("and {more} more"));
+    }
+    list_or(&items, "nothing")
+}
+
+/// What to do about a side of which no interface can be one end of a path.
+fn lack(side: &str, fitting: &[&Interface], path: &PathName) -> Option<String> {
+    let Some(first) = fitting.first() else {
+        return Some(match path {
+            PathName::Ipoib => format!(
+                "load ib_ipoib {side} and give its interface an address, or name an interface as \
+                 in grpc@IFACE"
+            ),
+            _ => "choose another path, or name an interface as in grpc@IFACE".to_owned(),
+        });
+    };
+    if let Some(up) = fitting.iter().find(|interface| interface.is_up()) {
+        let usable =
+            fitting.iter().any(|interface| interface.is_up() && !interface.addresses.is_empty());
+        return (!usable).then(|| format!("ip address add ADDRESS/PREFIX dev {} {side}", up.name));
+    }
+    Some(match (first.state, &first.kind) {
+        (State::Down, _) => format!("ip link set {} up {side}", first.name),
+        (_, Kind::Ipoib(_)) => format!(
+            "see {side} whether the port of {} is ACTIVE (ibstat) and a subnet manager runs",
+            first.name
+        ),
+        _ => format!("see {side} whether {} has its cable, and the other end is up", first.name),
+    })
+}
+
+/// What stands in the way of the pairs, each reason once, with the first address it holds of.
 fn blocked(
     local: &[Interface],
     remote: &[Interface],
     path: &PathName,
     hint: Option<IpAddr>,
 ) -> String {
-    let mut reasons = Vec::new();
+    let mut obstacles: Vec<(Obstacle, &Interface)> = Vec::new();
     for pair in choice::pairs(local, remote, path) {
-        let reason = match choice::obstacle(&pair, local, remote, hint) {
-            // Two addresses of lo, or one of each family, are no news beside another reason.
-            None | Some(Obstacle::Family | Obstacle::NotOneAddress) => continue,
-            Some(Obstacle::AnotherHost(peer)) => {
-                format!("the peer at {peer} is another host, which loopback does not reach")
-            }
-            Some(Obstacle::OwnAddress(ip)) => format!(
-                "{ip} is an address of both sides, so traffic to it stays on its host (for this \
-                 host alone, use loopback)"
-            ),
-            Some(Obstacle::LinkLocal(ip)) => format!(
-                "{ip} is link-local: give other addresses, or reach the peer by {ip}%{}",
-                pair.local.name
-            ),
+        let Some(obstacle) = choice::obstacle(&pair, local, remote, hint) else { continue };
+        let is_of_its_kind = |(known, _): &(Obstacle, _)| {
+            std::mem::discriminant(known) == std::mem::discriminant(&obstacle)
         };
-        if !reasons.contains(&reason) {
-            reasons.push(reason);
+        if !obstacles.iter().any(is_of_its_kind) {
+            obstacles.push((obstacle, pair.local));
         }
     }
-    reasons.truncate(NAMED_AT_MOST);
-    list_or(&reasons, "the two sides have no addresses of one family")
-}
-
-fn found(interfaces: &[Interface]) -> String {
-    let mut named: Vec<String> =
-        interfaces.iter().take(NAMED_AT_MOST).map(Interface::to_string).collect();
-    if let Some(more) = interfaces.len().checked_sub(NAMED_AT_MOST).filter(|more| *more > 0) {
-        named.push(format!("and {more} more"));
-    }
-    list_or(&named, "no interfaces")
+    let reasons: Vec<String> = obstacles
+        .into_iter()
+        .filter_map(|(obstacle, mine)| match obstacle {
+            // Of two families, or two addresses of lo: no news beside another reason.
+            Obstacle::Family | Obstacle::NotOneAddress => None,
+            Obstacle::AnotherHost(peer) => {
+                Some(format!("{peer} is another host, which loopback does not reach"))
+            }
+            Obstacle::OwnAddress(ip) => Some(format!(
+                "both sides have the address {ip}, so what is sent to it stays on its host (if \
+                 both are one host, choose loopback)"
+            )),
+            Obstacle::LinkLocal(ip) => Some(format!(
+                "{ip} is link-local, which does not tell one link from another (add a global \
+                 address, or reach the peer by {ip}%{})",
+                mine.name
+            )),
+        })
+        .collect();
+    list_or(&reasons, "give both an address of one family and subnet")
 }

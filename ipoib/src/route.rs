@@ -52,11 +52,13 @@ pub fn lookup(
         };
         question = question.with(libc::RTA_OIF, &link.index.to_ne_bytes());
     }
-    let answer = kernel.get(question).map_err(|error| Error::NoRoute {
-        destination,
-        source_address: source,
-        cure: cure(&error),
-        source: error,
+    let answer = kernel.get(question).map_err(|error| {
+        // Kernels differ in the error they give for a source that is not theirs.
+        let addresses = link::addresses(&mut kernel).unwrap_or_default();
+        let is_foreign =
+            source.is_some_and(|source| !addresses.iter().any(|(_, own)| own.ip == source));
+        let cure = if is_foreign { "the source is no address of this host" } else { cure(&error) };
+        Error::NoRoute { destination, source_address: source, cure, source: error }
     })?;
     let found = parse(&answer).ok_or_else(|| failed(io::Error::other("it has no interface")))?;
     let name = links.into_iter().find(|link| link.index == found.interface).map(|link| link.name);
@@ -149,7 +151,6 @@ fn parse(answer: &Message) -> Option<Found> {
 
 fn cure(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
-        Some(libc::EINVAL | libc::EADDRNOTAVAIL) => "is the source an address of this host?",
         Some(libc::ENODEV) => "the interface is gone",
         Some(libc::EACCES) => "a route of the type prohibit forbids it (ip route)",
         _ => "add one (ip route add), or use an address of a connected network",
