@@ -117,7 +117,7 @@ impl QueuePair {
             lid: port.lid,
             gid: gid.entry.gid,
             path_mtu: port.active_mtu.unwrap_or(Mtu::B1024).bytes(),
-            responder_resources: self.context().limits().responder_resources,
+            responder_resources: self.opened().limits().responder_resources,
         }
     }
 
@@ -221,8 +221,7 @@ impl QueuePair {
         attr.timeout = options.timeout;
         attr.retry_cnt = options.retry;
         attr.rnr_retry = options.rnr_retry;
-        attr.max_rd_atomic =
-            self.context().limits().initiator_depth.min(remote.responder_resources);
+        attr.max_rd_atomic = self.opened().limits().initiator_depth.min(remote.responder_resources);
         let fields = mask::IBV_QP_SQ_PSN
             | mask::IBV_QP_TIMEOUT
             | mask::IBV_QP_RETRY_CNT
@@ -257,7 +256,7 @@ impl QueuePair {
             unsafe { sys::ibv_query_qp(self.as_ptr(), &raw mut attr, fields, &raw mut init) };
         if code != 0 {
             let cure = "has the device been removed?";
-            return Err(self.context().call_failed("ibv_query_qp", errno_of(code), cure));
+            return Err(self.opened().call_failed("ibv_query_qp", errno_of(code), cure));
         }
         Ok(State(attr.qp_state))
     }
@@ -311,7 +310,7 @@ impl QueuePair {
             object: format!(
                 "queue pair {} of {} (to {})",
                 self.number(),
-                self.context().name(),
+                self.opened().name(),
                 State(attr.qp_state)
             ),
             errno,

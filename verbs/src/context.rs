@@ -93,6 +93,10 @@ impl Opened {
         self.device.name()
     }
 
+    pub(crate) fn node(&self) -> &str {
+        self.device.node()
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }

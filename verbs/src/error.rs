@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::completion::PollError;
+use crate::event::Event;
 use crate::memory::AccessError;
 use crate::status::CompletionError;
 use crate::work::PostError;
@@ -117,6 +118,22 @@ pub enum Error {
         limit: u64,
         /// Bytes already pinned by this process.
         pinned: u64,
+    },
+
+    /// The device is gone, or the kernel waits for this process to let go of it.
+    #[error("{device} is being removed; drop everything made from it and open another device")]
+    Removed {
+        /// The device's name.
+        device: String,
+    },
+
+    /// An event after which traffic cannot go on.
+    #[error("{device}: {event}; traffic cannot go on, look at the link and the kernel log")]
+    Fatal {
+        /// The device's name.
+        device: String,
+        /// What happened to what.
+        event: Event,
     },
 
     /// The device cannot do what was asked.

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::context::{Context, Opened};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sys::{self, Zeroed};
 
 /// `enum ibv_event_type` as an integer.
@@ -136,7 +136,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// [`Error::Call`](crate::Error::Call) when the descriptor cannot be read.
+    /// [`Error::Call`] when the descriptor cannot be read.
     pub fn poll_async_event(&self) -> Result<Option<Event>> {
         let mut event = sys::AsyncEvent::zeroed();
         let place = (&raw mut event).cast::<sys::ibv_async_event>();
@@ -158,6 +158,39 @@ impl Context {
         // SAFETY: `place` holds the event just read, acknowledged once.
         unsafe { sys::ibv_ack_async_event(place) };
         Ok(Some(seen))
+    }
+
+    /// Whether the kernel still offers the device to new users.
+    ///
+    /// A driver that cannot take a device away from its users (soft-RoCE on Linux 6.1) sends no
+    /// event when it is deleted: the deletion waits, and traffic goes on, until they have closed
+    /// it. Only the device's node cannot be opened any more. A system call or two.
+    #[must_use]
+    pub fn is_present(&self) -> bool {
+        // Opened rather than looked at: in a container the node is a copy that stays.
+        let node = std::fs::File::options().read(true).write(true).open(self.0.node());
+        !node.is_err_and(|error| {
+            matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV))
+        })
+    }
+
+    /// Whether the device is well: takes out all events that wait and looks for the device. For
+    /// every loop that waits, now and then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fatal`] for the first event after which traffic cannot go
+    /// on, [`Error::Removed`] when the device goes away.
+    pub fn check(&self) -> Result<()> {
+        while let Some(event) = self.poll_async_event()? {
+            if event.is_fatal() {
+                return Err(Error::Fatal { device: self.name().to_owned(), event });
+            }
+        }
+        if self.is_present() {
+            return Ok(());
+        }
+        Err(Error::Removed { device: self.name().to_owned() })
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::completion::CompletionQueue;
-use crate::context::Opened;
+use crate::context::{Context, Opened};
 use crate::domain::ProtectionDomain;
 use crate::error::{Error, Result};
 use crate::memory::{MemoryRegion, Registration};
@@ -103,7 +103,7 @@ unsafe impl Sync for QueuePair {}
 impl fmt::Debug for QueuePair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QueuePair")
-            .field("device", &self.context().name())
+            .field("device", &self.opened().name())
             .field("number", &self.number())
             .finish_non_exhaustive()
     }
@@ -164,8 +164,14 @@ impl QueuePair {
         self.raw.as_ptr()
     }
 
-    pub(crate) fn context(&self) -> &Arc<Opened> {
+    pub(crate) fn opened(&self) -> &Arc<Opened> {
         self.held.domain.0.context()
+    }
+
+    /// The device it is of.
+    #[must_use]
+    pub fn context(&self) -> Context {
+        Context(Arc::clone(self.opened()))
     }
 
     /// The queue pair's number (QPN), by which a peer addresses it.

@@ -21,5 +21,7 @@ mod failures;
 mod lifetimes;
 #[path = "device/port.rs"]
 mod port;
+#[path = "device/removal.rs"]
+mod removal;
 #[path = "device/transfers.rs"]
 mod transfers;

@@ -1,11 +1,11 @@
 //! What goes wrong, in bounded time and in words.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fabricbench_verbs::{
-    Access, ConnectOptions, Error, EventKind, Kind, LockedMemory, Operation, PostFailure,
-    RecvRequest, RemoteAddr, SendRequest, State, Status, Subject, random_psn,
+    Access, ConnectOptions, Error, LockedMemory, Operation, PostFailure, RecvRequest, RemoteAddr,
+    SendRequest, State, Status, random_psn,
 };
 
 use crate::pair::{
@@ -272,42 +272,4 @@ fn locked_memory_refused_by_the_kernel_says_the_same() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-}
-
-#[test]
-fn a_link_that_goes_down_is_an_event() {
-    let Some(_guard) = alone() else { return };
-    let (context, port) = device();
-    assert_eq!(context.poll_async_event().unwrap(), None);
-    // Not on an adapter, which somebody may be using.
-    let (Kind::SoftRoce, Some(netdev)) = (port.kind, port.netdev) else {
-        eprintln!("skipped: only done to a soft-RoCE device");
-        return;
-    };
-    let set = |state: &str| {
-        let status = Command::new("ip").args(["link", "set", &netdev, state]).status().unwrap();
-        assert!(status.success(), "ip link set {netdev} {state}");
-    };
-    let wait_for = |kind| {
-        let start = Instant::now();
-        loop {
-            if let Some(event) = context.poll_async_event().unwrap()
-                && event.kind == kind
-            {
-                return event;
-            }
-            assert!(start.elapsed() < PATIENCE, "no event {kind}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
-    set("down");
-    let event = wait_for(EventKind::PORT_ERR);
-    assert!(event.is_fatal() && event.subject == Subject::Port(port.number), "{event}");
-    set("up");
-    assert!(!wait_for(EventKind::PORT_ACTIVE).is_fatal());
-    let start = Instant::now();
-    while !context.port(port.number).unwrap().is_active() {
-        assert!(start.elapsed() < PATIENCE, "the port does not come back");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }

@@ -112,7 +112,15 @@ impl Pair {
     }
 
     pub fn with(connect: &ConnectOptions) -> Self {
-        let (context, port) = device();
+        Self::on(device(), connect)
+    }
+
+    /// On a device that need not be the one under test.
+    pub fn of(name: Option<&str>) -> Self {
+        Self::on(open(name, None).unwrap(), &everything_allowed())
+    }
+
+    fn on((context, port): (Context, Port), connect: &ConnectOptions) -> Self {
         let gid = context.choose_gid(port.number, None).unwrap();
         let pd = context.alloc_pd().unwrap();
         let a = End::new(&context, &pd, &OPTIONS);
