@@ -9,13 +9,10 @@ const CONNECTED_MTU: u32 = 65_520;
 const DATAGRAM_MTU: u32 = 4_092;
 
 /// Says what stands in the way of the interface's full speed; `None` if nothing does that is
-/// known here.
+/// known here, as of an emulated interface, which has no mode.
 pub fn advice(interface: &Interface) -> Option<String> {
     let Interface { name, mtu, .. } = interface;
     let Kind::Ipoib(Ipoib { mode, connected_possible, .. }) = &interface.kind else { return None };
-    if interface.is_emulated() {
-        return None;
-    }
     match (mode, connected_possible) {
         (Some(Mode::Connected), _) if *mtu < CONNECTED_MTU => Some(format!(
             "{name} is in connected mode with an MTU of {mtu}: ip link set {name} mtu \

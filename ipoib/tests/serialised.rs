@@ -1,6 +1,8 @@
 //! One host tells another of its interfaces: what arrives is what was sent, under names that
 //! another version of this crate can rely on.
 
+use std::net::Ipv4Addr;
+
 use fabricbench_ipoib::{
     Address, Backing, Counters, Interface, Ipoib, Kind, Mode, PathName, RdmaPort, Scope, State,
     choose, interfaces,
@@ -23,7 +25,7 @@ fn ib0() -> Interface {
         mtu: 65_520,
         speed_mbps: Some(100_000),
         addresses: vec![Address {
-            ip: "10.2.0.1".parse().unwrap(),
+            ip: Ipv4Addr::new(10, 2, 0, 1).into(),
             prefix: 24,
             scope: Scope::Global,
         }],

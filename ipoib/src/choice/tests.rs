@@ -133,6 +133,28 @@ fn dockers_bridge_is_the_same_on_every_host_and_no_path() {
 }
 
 #[test]
+fn an_address_that_one_side_has_elsewhere_leads_nowhere() {
+    let here = [interface("eth0", &["10.1.0.1/24"]), interface("eth1", &["10.9.0.1/24"])];
+    let there = [interface("eth0", &["10.1.0.2/24"]), interface("eth1", &["10.9.0.2/24"])];
+    let expected = "eth1 10.9.0.1 eth1 10.9.0.2";
+
+    // Here, what is sent to 10.1.0.2 would go to loopback; there, what is sent to 10.1.0.1.
+    let with = |list: &[Interface], own: &str| [list, &[interface("br5", &[own])]].concat();
+    let here_too = with(&here, "10.1.0.2/32");
+    assert_eq!(chosen(&here_too, &there, "ethernet", None).unwrap(), expected);
+    let there_too = with(&there, "10.1.0.1/32");
+    assert_eq!(chosen(&here, &there_too, "ethernet", None).unwrap(), expected);
+}
+
+#[test]
+fn the_lowest_index_wins_wherever_it_stands_in_the_list() {
+    let here = [interface("eth1", &["10.1.0.3/24"]), interface("eth0", &["10.1.0.1/24"])];
+    let there = [interface("eth1", &["10.1.0.4/24"]), interface("eth0", &["10.1.0.2/24"])];
+    let expected = "eth0 10.1.0.1 eth0 10.1.0.2";
+    assert_eq!(chosen(&here, &there, "ethernet", None).unwrap(), expected);
+}
+
+#[test]
 fn the_better_pair_wins_and_says_why() {
     let a = |backed: fn(Interface) -> Interface| {
         [backed(interface("eth0", &["10.1.0.1/24"])), interface("eth1", &["10.2.0.1/24"])]
@@ -236,9 +258,12 @@ fn what_is_missing_is_said_with_its_cure() {
     for (error, text) in cases {
         assert!(error.contains(text), "{text:?} is not in {error:?}");
     }
-    let many: Vec<_> = (0..300).map(|number| interface(&format!("veth{number}"), &[])).collect();
+    let down =
+        |number| Interface { state: State::Down, ..interface(&format!("veth{number}"), &[]) };
+    let many: Vec<_> = (0..300).map(down).chain([eth0()]).collect();
     let error = refusal(&many, &peer);
-    assert!(error.contains("and 294 more") && error.len() < 600, "{error}");
+    assert!(error.contains("only eth0 (Ethernet, up), veth0"), "{error}");
+    assert!(error.contains("and 295 more") && error.len() < 600, "{error}");
 }
 
 fn any_interface() -> impl Strategy<Value = Interface> {
