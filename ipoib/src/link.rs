@@ -58,6 +58,10 @@ pub(crate) fn links(kernel: &mut Kernel) -> io::Result<Vec<Link>> {
 
 /// The counters of the link `name`, and its index; an error of ENODEV if there is none.
 pub(crate) fn counters(kernel: &mut Kernel, name: &str) -> io::Result<Counters> {
+    // What cannot be a name, the kernel answers with other errors, or by its beginning.
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
     let mut terminated = name.as_bytes().to_vec();
     terminated.push(0);
     let question =

@@ -128,7 +128,12 @@ fn an_interface_that_is_not_there_is_named_with_those_that_are() {
     assert!(matches!(&error, Error::NoInterface { .. }));
     let text = error.to_string();
     assert!(text.contains("fabricbench9") && text.contains("it has lo"), "{text}");
-    assert!(route::lookup(address("127.0.0.1"), None, Some("fabricbench9")).is_err());
+    for name in ["", "lo\0", "fabricbench-is-too-long", &"lo".repeat(70_000)] {
+        let error = Counters::read(name).unwrap_err();
+        assert!(matches!(&error, Error::NoInterface { .. }), "{error}");
+    }
+    let error = route::lookup(address("127.0.0.1"), None, Some("fabricbench9")).unwrap_err();
+    assert!(matches!(&error, Error::NoInterface { .. }), "{error}");
 }
 
 #[test]
