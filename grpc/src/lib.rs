@@ -39,7 +39,7 @@ mod observer;
 mod queue;
 mod server;
 mod service;
-mod socket;
+pub mod socket;
 mod tuning;
 
 pub use client::{Client, FetchStream, PushStream};

@@ -117,7 +117,11 @@ pub(crate) struct Connected {
 }
 
 /// A non-blocking listening socket. Needs no runtime.
-pub(crate) fn listen(options: &ListenOptions) -> Result<(std::net::TcpListener, Binding)> {
+///
+/// # Errors
+/// [`Error::Listen`], [`Error::NoSuchInterface`], [`Error::InvalidInterfaceName`],
+/// [`Error::BindDevice`].
+pub fn listen(options: &ListenOptions) -> Result<(std::net::TcpListener, Binding)> {
     let failed = |cause| Error::Listen {
         address: options.address,
         interface: options.interface.clone(),
@@ -138,6 +142,48 @@ pub(crate) fn listen(options: &ListenOptions) -> Result<(std::net::TcpListener, 
 pub(crate) async fn connect(options: &ConnectOptions, tuning: &Tuning) -> Result<Connected> {
     let failed =
         |cause| Error::Connect { peer: options.peer, interface: options.interface.clone(), cause };
+    let (socket, peer, binding) = bound(options)?;
+    let connecting = TcpSocket::from_std_stream(socket.into()).connect(peer);
+    let stream = tokio::time::timeout(options.timeout, connecting)
+        .await
+        .map_err(|_| late(options))?
+        .map_err(failed)?;
+    set_options(&stream, tuning).map_err(failed)?;
+    let local = stream.local_addr().map_err(failed)?;
+    Ok(Connected { stream, local, peer, binding })
+}
+
+/// Connects a plain blocking socket within the options' timeout: the same path as a
+/// [`Client`](crate::Client)'s, without gRPC on it. Needs no runtime.
+///
+/// # Errors
+/// [`Error::Connect`], [`Error::ConnectTimeout`], [`Error::NoSuchInterface`],
+/// [`Error::InvalidInterfaceName`], [`Error::BindDevice`].
+pub fn connect_blocking(options: &ConnectOptions) -> Result<(std::net::TcpStream, Binding)> {
+    let failed =
+        |cause| Error::Connect { peer: options.peer, interface: options.interface.clone(), cause };
+    let (socket, peer, binding) = bound(options)?;
+    socket.connect_timeout(&peer.into(), options.timeout).map_err(|cause| match cause.kind() {
+        io::ErrorKind::TimedOut => late(options),
+        _ => failed(cause),
+    })?;
+    socket.set_nonblocking(false).map_err(failed)?;
+    Ok((socket.into(), binding))
+}
+
+fn late(options: &ConnectOptions) -> Error {
+    Error::ConnectTimeout {
+        peer: options.peer,
+        interface: options.interface.clone(),
+        after: options.timeout,
+        stage: ConnectStage::Tcp,
+    }
+}
+
+/// A socket bound as the options say, and the peer's address with its scope.
+fn bound(options: &ConnectOptions) -> Result<(Socket, SocketAddr, Binding)> {
+    let failed =
+        |cause| Error::Connect { peer: options.peer, interface: options.interface.clone(), cause };
     let socket = new_socket(options.peer).map_err(failed)?;
     let peer = scoped(options.peer, options.interface.as_deref(), &socket)?;
     let binding = bind_device(&socket, options.interface.as_deref(), options.local_address)?;
@@ -151,19 +197,7 @@ pub(crate) async fn connect(options: &ConnectOptions, tuning: &Tuning) -> Result
         };
         socket.bind(&local.into()).map_err(failed)?;
     }
-    let connecting = TcpSocket::from_std_stream(socket.into()).connect(peer);
-    let stream = tokio::time::timeout(options.timeout, connecting)
-        .await
-        .map_err(|_| Error::ConnectTimeout {
-            peer: options.peer,
-            interface: options.interface.clone(),
-            after: options.timeout,
-            stage: ConnectStage::Tcp,
-        })?
-        .map_err(failed)?;
-    set_options(&stream, tuning).map_err(failed)?;
-    let local = stream.local_addr().map_err(failed)?;
-    Ok(Connected { stream, local, peer, binding })
+    Ok((socket, peer, binding))
 }
 
 /// Options of a connected socket, the same on both sides.
