@@ -1,1 +1,6 @@
-//! The harness.
+//! The harness of fabricbench: one measuring loop a pattern for every transport.
+
+pub mod clock;
+pub mod plan;
+pub mod report;
+pub mod stats;

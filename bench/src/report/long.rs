@@ -1,0 +1,62 @@
+//! One row a cell with every figure: for reading one transport closely.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::{CellRecord, Document, Status, number::figure};
+use crate::plan::display_bytes;
+
+/// The rows as text.
+#[must_use]
+pub fn long(document: &Document) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "transport",
+        "pattern",
+        "size",
+        "messages",
+        "min us",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "max us",
+        "mean us",
+        "MB/s",
+        "messages/s",
+        "status",
+    ]);
+    for cell in &document.cells {
+        table.add_row(row(cell));
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("{table}\nlatencies are half round trips; MB = 10^6 bytes\n")
+}
+
+fn row(cell: &CellRecord) -> Vec<String> {
+    let latency = cell.latency.as_ref();
+    let us = |value: Option<f64>| figure(value.map(|nanoseconds| nanoseconds / 1000.0));
+    let throughput = cell.throughput.as_ref();
+    let status = match cell.status {
+        Status::Measured => "measured",
+        Status::Unsupported => "unsupported",
+        Status::Failed => "failed",
+        Status::Skipped => "skipped",
+    };
+    vec![
+        cell.transport.to_string(),
+        cell.pattern.to_string(),
+        display_bytes(cell.size).to_string(),
+        cell.settings.as_ref().map_or_else(|| "-".to_owned(), |set| set.messages.to_string()),
+        us(latency.map(|latency| latency.min)),
+        us(latency.and_then(|latency| latency.p50)),
+        us(latency.and_then(|latency| latency.p99)),
+        us(latency.and_then(|latency| latency.p999)),
+        us(latency.map(|latency| latency.max)),
+        us(latency.map(|latency| latency.mean)),
+        figure(throughput.map(|rate| rate.bytes_per_s / 1e6)),
+        figure(throughput.map(|rate| rate.messages_per_s)),
+        status.to_owned(),
+    ]
+}

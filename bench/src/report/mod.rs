@@ -1,0 +1,18 @@
+//! The result document and its faces.
+
+mod csv;
+mod file;
+mod long;
+mod number;
+mod schema;
+mod table;
+
+pub use csv::csv;
+pub use file::{OutputError, ResultFile};
+pub use long::long;
+pub use schema::{
+    Absent, CellRecord, CellSettings, Counters, CpuCost, Document, Environment, Latency,
+    LatencyKind, Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord, SCHEMA, Status,
+    Throughput,
+};
+pub use table::table;

@@ -1,0 +1,311 @@
+//! The result document, version 1: what is in it is a contract with every program that reads it.
+//!
+//! A figure that could not be measured is `null` or absent, and a reason stands beside it; it is
+//! never 0, NaN, infinite or a default.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Pattern, TransportName};
+
+/// The value of [`Document::schema`].
+pub const SCHEMA: &str = "fabricbench/1";
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Version of fabricbench that wrote it.
+    pub fabricbench: String,
+    /// Whether the plan was carried out to its end. `false` while the run goes on, and for ever if
+    /// it was cut off.
+    pub complete: bool,
+    /// When the run began, seconds since 1970-01-01T00:00:00Z.
+    pub started_unix_s: u64,
+    /// The command line.
+    pub command: Vec<String>,
+    /// What was to be measured, and how.
+    pub plan: PlanRecord,
+    /// The host that timed.
+    pub client: Environment,
+    /// The far side; `null` until it was reached.
+    pub server: Option<Environment>,
+    /// What a reader must know before believing a figure.
+    pub warnings: Vec<String>,
+    /// The figures.
+    pub cells: Vec<CellRecord>,
+}
+
+/// How the plan was made: enough to run it again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanRecord {
+    /// Transports in the order of the columns.
+    pub transports: Vec<TransportName>,
+    /// Patterns.
+    pub patterns: Vec<Pattern>,
+    /// Message sizes in bytes.
+    pub sizes: Vec<u64>,
+    /// The stop rule, in words.
+    pub stop: String,
+    /// The warm-up rule, in words.
+    pub warm_up: String,
+    /// Interleaved rounds.
+    pub rounds: u32,
+    /// Seed of the order within a round and of the payload.
+    pub seed: u64,
+    /// Always "closed": an operation starts when another is done.
+    pub loop_kind: String,
+}
+
+/// A host, as far as it explains figures. What could not be found out is `null`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Environment {
+    /// Host name.
+    pub hostname: String,
+    /// fabricbench on that host.
+    pub fabricbench: String,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// Processor model.
+    pub cpu: Option<String>,
+    /// Logical processors this process may use.
+    pub cpus: Option<u32>,
+    /// Frequency governor of processor 0.
+    pub governor: Option<String>,
+    /// Hypervisor or emulator seen, for example `qemu-tcg`.
+    pub virtualization: Option<String>,
+    /// TCP congestion control in force.
+    pub congestion_control: Option<String>,
+    /// Clock behind the samples.
+    pub clock_source: Option<String>,
+}
+
+/// What became of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It has figures.
+    Measured,
+    /// It cannot be measured on these hosts.
+    Unsupported,
+    /// It was tried and went wrong.
+    Failed,
+    /// It was not tried.
+    Skipped,
+}
+
+/// One cell: a transport, a pattern, a size, and what was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellRecord {
+    /// How the message travels.
+    pub transport: TransportName,
+    /// Who sends what.
+    pub pattern: Pattern,
+    /// Message size in bytes.
+    pub size: u64,
+    /// What became of it.
+    pub status: Status,
+    /// Why there are no figures; `null` when there are.
+    pub reason: Option<String>,
+    /// Which way it went on the client's side.
+    pub path: Option<Path>,
+    /// Which way it came in on the server's side.
+    pub peer_path: Option<Path>,
+    /// Times of a ping-pong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+    /// Rates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Throughput>,
+    /// What the client's counters saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counters: Option<Counters>,
+    /// What the server's counters saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_counters: Option<Counters>,
+    /// Processor time of both sides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuCost>,
+    /// How much of what arrived was compared with what was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<PayloadCheck>,
+    /// What was in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<CellSettings>,
+    /// Each round by itself, so that drift shows.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub rounds: Vec<RoundRecord>,
+}
+
+/// Kinds of path, told apart by detection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathKind {
+    /// RDMA over an InfiniBand link.
+    Infiniband,
+    /// RDMA over an Ethernet link by an adapter.
+    Roce,
+    /// RDMA over an Ethernet link by the kernel (rdma_rxe).
+    SoftRoce,
+    /// RDMA over TCP.
+    Iwarp,
+    /// IP over InfiniBand: an interface of ARPHRD 32.
+    Ipoib,
+    /// IP over Ethernet.
+    Ethernet,
+    /// Within the host.
+    Loopback,
+}
+
+/// A path as one side sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Path {
+    /// What it is.
+    pub kind: PathKind,
+    /// RDMA device, for verbs.
+    pub device: Option<String>,
+    /// Port of that device.
+    pub port: Option<u8>,
+    /// Network interface.
+    pub interface: Option<String>,
+    /// Whether it is made by software where hardware is what people mean: soft-RoCE, an
+    /// IPoIB-like TUN device, a veth pair.
+    pub emulated: bool,
+    /// What stands behind a network interface: its driver, or the kind of software.
+    pub backing: Option<String>,
+    /// Local address, or GID.
+    pub address: Option<String>,
+    /// Path MTU for verbs, interface MTU else, in bytes.
+    pub mtu: Option<u32>,
+    /// How and why this path was chosen, in words.
+    pub chosen: Option<String>,
+}
+
+/// What a latency is a latency of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LatencyKind {
+    /// Half of the time from submission to the arrival of the echo.
+    HalfRoundTrip,
+}
+
+/// Times of one cell over all its rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Always "ns".
+    pub unit: String,
+    /// What it is a latency of.
+    pub kind: LatencyKind,
+    /// How many stand behind the figures.
+    pub samples: u64,
+    /// True minimum.
+    pub min: f64,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p999: Option<f64>,
+    /// True maximum.
+    pub max: f64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// 95 % confidence interval of the median from order statistics.
+    pub p50_interval_95: Option<[f64; 2]>,
+    /// Why a percentile is `null`, by its name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub absent: BTreeMap<String, Absent>,
+}
+
+/// Why a percentile is absent: fewer than 10 / (1 - q) samples.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absent {
+    /// Samples it needs.
+    pub needs_samples: u64,
+    /// Samples there are.
+    pub has_samples: u64,
+}
+
+/// Rates of one cell over all its rounds: totals by total time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// Payload bytes each way per second.
+    pub bytes_per_s: f64,
+    /// Messages each way per second.
+    pub messages_per_s: f64,
+}
+
+/// How far counters moved while the cell was measured, warm-up included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Counters {
+    /// Bytes the interface sent, headers and other traffic included.
+    pub interface_tx_bytes: Option<u64>,
+    /// Bytes the interface received.
+    pub interface_rx_bytes: Option<u64>,
+    /// RDMA counters that moved, by the kernel's names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub rdma: BTreeMap<String, u64>,
+    /// What follows from them.
+    pub proof: Option<Proof>,
+}
+
+/// Whether the payload went where the row says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// Whether counters moved by at least the payload; `null` where the device has no counter that
+    /// could tell.
+    pub holds: Option<bool>,
+    /// Payload bytes sent through the path.
+    pub payload_tx_bytes: u64,
+    /// Payload bytes received through the path.
+    pub payload_rx_bytes: u64,
+    /// The finding in words.
+    pub text: String,
+}
+
+/// Processor time of both processes while the cell was measured, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuCost {
+    /// Of the client.
+    pub client_ns: u64,
+    /// Of the server.
+    pub server_ns: u64,
+}
+
+/// Messages whose content was compared byte by byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PayloadCheck {
+    /// Compared, on both sides together.
+    pub verified_messages: u64,
+    /// Of these, different.
+    pub corrupt_messages: u64,
+}
+
+/// What was in force for a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellSettings {
+    /// Messages in flight at the most.
+    pub depth: u32,
+    /// Messages before the clock started, all rounds together.
+    pub warm_up_messages: u64,
+    /// Messages that were timed, all rounds together.
+    pub messages: u64,
+    /// Settings of the transport by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub transport: BTreeMap<String, String>,
+}
+
+/// One round of one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoundRecord {
+    /// Which, from 0.
+    pub round: u32,
+    /// Messages timed.
+    pub messages: u64,
+    /// Time they took, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Median of this round in the kind and unit of [`Latency`], with 20 samples or more.
+    pub p50: Option<f64>,
+}

@@ -1,0 +1,165 @@
+//! The table: transports side by side, a row a size, a block a pattern.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::{CellRecord, Document, Path, PathKind, Status, number::figure};
+use crate::plan::{Pattern, TransportName, display_bytes};
+
+/// The table as text, with what a reader must know about each column under it.
+#[must_use]
+pub fn table(document: &Document) -> String {
+    let mut text = String::new();
+    for &pattern in &document.plan.patterns {
+        let _ = writeln!(text, "{}\n{}\n", title(pattern), block(document, pattern));
+    }
+    text.push_str(&columns(document));
+    text.push_str(&absences(document));
+    for warning in &document.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    text
+}
+
+fn title(pattern: Pattern) -> &'static str {
+    match pattern {
+        Pattern::Latency => {
+            "latency: half of the round trip in us, median (p99); one message in flight"
+        }
+        Pattern::Bandwidth => {
+            "bandwidth: MB/s (10^6 bytes of payload a second), confirmed by the receiver"
+        }
+    }
+}
+
+fn block(document: &Document, pattern: Pattern) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let names = document.plan.transports.iter().map(TransportName::to_string);
+    table.set_header(std::iter::once("size".to_owned()).chain(names));
+    for &size in &document.plan.sizes {
+        let figures = document.plan.transports.iter().map(|transport| {
+            document
+                .cells
+                .iter()
+                .find(|cell| {
+                    cell.pattern == pattern && cell.size == size && cell.transport == *transport
+                })
+                .map_or_else(|| "-".to_owned(), shown)
+        });
+        let first = display_bytes(size).to_string();
+        table.add_row(std::iter::once(first).chain(figures));
+    }
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn shown(cell: &CellRecord) -> String {
+    match cell.status {
+        Status::Measured => {}
+        Status::Unsupported => return "unsupported".to_owned(),
+        Status::Failed => return "failed".to_owned(),
+        Status::Skipped => return "-".to_owned(),
+    }
+    let microseconds = |nanoseconds: Option<f64>| nanoseconds.map(|value| value / 1000.0);
+    match (cell.pattern, &cell.latency, &cell.throughput) {
+        (Pattern::Latency, Some(latency), _) => {
+            format!("{} ({})", figure(microseconds(latency.p50)), figure(microseconds(latency.p99)))
+        }
+        (Pattern::Bandwidth, _, Some(throughput)) => figure(Some(throughput.bytes_per_s / 1e6)),
+        _ => "-".to_owned(),
+    }
+}
+
+/// Which way each column went, and whether that was proven.
+fn columns(document: &Document) -> String {
+    let mut text = String::new();
+    for transport in &document.plan.transports {
+        let measured =
+            |cell: &&CellRecord| cell.transport == *transport && cell.status == Status::Measured;
+        let cells: Vec<_> = document.cells.iter().filter(measured).collect();
+        let Some(path) = cells.iter().find_map(|cell| cell.path.as_ref()) else { continue };
+        let peer = cells.iter().find_map(|cell| cell.peer_path.as_ref());
+        let holding = cells.iter().filter(|cell| proven(cell)).count();
+        let proof = match holding {
+            0 => "path not provable by counters here".to_owned(),
+            all if all == cells.len() => "path proven by counters in every row".to_owned(),
+            some => format!("path proven by counters in {some} of {} rows", cells.len()),
+        };
+        let peer = peer.map_or_else(String::new, |peer| format!(" -> {}", place(peer)));
+        let _ = writeln!(text, "{transport}: {}{peer}; {proof}", describe(path));
+    }
+    text
+}
+
+fn proven(cell: &CellRecord) -> bool {
+    let holds = |counters: &Option<super::Counters>| {
+        counters.as_ref().and_then(|counters| counters.proof.as_ref()).and_then(|proof| proof.holds)
+    };
+    holds(&cell.counters) == Some(true)
+}
+
+fn describe(path: &Path) -> String {
+    let kind = match path.kind {
+        PathKind::Infiniband => "InfiniBand",
+        PathKind::Roce => "RoCE",
+        PathKind::SoftRoce => "soft-RoCE",
+        PathKind::Iwarp => "iWARP",
+        PathKind::Ipoib => "IPoIB",
+        PathKind::Ethernet => "Ethernet",
+        PathKind::Loopback => "loopback",
+    };
+    let emulated = match (&path.backing, path.emulated) {
+        (_, true) => " (EMULATED)".to_owned(),
+        (Some(backing), false) if backing.starts_with("virtual") => format!(" ({backing})"),
+        _ => String::new(),
+    };
+    let mtu = path.mtu.map_or_else(String::new, |mtu| format!(", MTU {mtu}"));
+    format!("{kind}{emulated} {}{mtu}", place(path))
+}
+
+fn place(path: &Path) -> String {
+    let device = path.device.as_ref().map(|device| match path.port {
+        Some(port) => format!("{device} port {port}"),
+        None => device.clone(),
+    });
+    let place = device.or_else(|| path.interface.clone()).unwrap_or_else(|| "?".to_owned());
+    match &path.address {
+        Some(address) => format!("{place} {address}"),
+        None => place,
+    }
+}
+
+/// Each reason once, with the cells it stands for.
+fn absences(document: &Document) -> String {
+    let mut reasons: Vec<(&str, Status, Vec<&CellRecord>)> = Vec::new();
+    for cell in &document.cells {
+        let Some(reason) = &cell.reason else { continue };
+        match reasons.iter_mut().find(|(known, status, cells)| {
+            known == reason
+                && *status == cell.status
+                && cells.first().is_some_and(|first| first.transport == cell.transport)
+        }) {
+            Some((_, _, cells)) => cells.push(cell),
+            None => reasons.push((reason, cell.status, vec![cell])),
+        }
+    }
+    let mut text = String::new();
+    for (reason, status, cells) in reasons {
+        let Some(first) = cells.first() else { continue };
+        let status = match status {
+            Status::Unsupported => "unsupported",
+            Status::Failed => "failed",
+            Status::Skipped | Status::Measured => "skipped",
+        };
+        let which = match cells.as_slice() {
+            [only] => format!("{} {}", only.pattern, display_bytes(only.size)),
+            several => format!("{} cells", several.len()),
+        };
+        let _ = writeln!(text, "{}: {status} ({which}): {reason}", first.transport);
+    }
+    text
+}

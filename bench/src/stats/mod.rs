@@ -1,0 +1,7 @@
+//! Statistics of what was measured. Pure functions of their input: no clock, no input, no output.
+
+mod histogram;
+mod interval;
+
+pub use histogram::{Histogram, Quantile};
+pub use interval::{Interval, median_interval, median_of, median_ranks};
