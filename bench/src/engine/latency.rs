@@ -1,0 +1,85 @@
+//! Ping-pong: one message out, the same one back.
+
+use super::{EngineError, Phase, Task, WarmUp, enough};
+use crate::{
+    clock::Clock,
+    stats::Histogram,
+    transport::{Completed, Initiator, Operation, Patience},
+};
+
+/// What a ping-pong slice measured.
+#[derive(Debug)]
+pub struct PingPongRecord {
+    /// Round trips that were not timed.
+    pub warm_up: u64,
+    /// Round trips that were timed.
+    pub timed: u64,
+    /// From the first timed submission to the last echo, in nanoseconds.
+    pub elapsed: u64,
+}
+
+/// Measures round trips into `histogram`, in nanoseconds, one message in flight.
+///
+/// A sample runs from one completion to the next: the clock is read once a round trip, and nothing
+/// between two messages, recording included, escapes the figure.
+///
+/// # Errors
+/// [`EngineError`] with the phase; `histogram` then holds what was recorded before.
+pub fn measure_latency<I: Initiator, C: Clock>(
+    initiator: &mut I,
+    clock: &C,
+    task: &Task,
+    histogram: &mut Histogram,
+) -> Result<PingPongRecord, EngineError> {
+    let mut done = Completed::new();
+    let warm_up = warm_up(initiator, clock, task, &mut done)?;
+    let mut timed = 0;
+    let start = clock.now();
+    let mut last = start;
+    loop {
+        round_trip(initiator, task.patience, Phase::Measuring, warm_up + timed, &mut done)?;
+        let now = clock.now();
+        histogram.record(clock.nanoseconds(last, now));
+        last = now;
+        timed += 1;
+        if enough(task, timed, clock.nanoseconds(start, now)) {
+            return Ok(PingPongRecord { warm_up, timed, elapsed: clock.nanoseconds(start, now) });
+        }
+    }
+}
+
+fn warm_up<I: Initiator, C: Clock>(
+    initiator: &mut I,
+    clock: &C,
+    task: &Task,
+    done: &mut Completed,
+) -> Result<u64, EngineError> {
+    let WarmUp { messages, time } = task.warm_up;
+    let start = clock.now();
+    let mut sent = 0;
+    loop {
+        round_trip(initiator, task.patience, Phase::WarmUp, sent, done)?;
+        sent += 1;
+        let elapsed = clock.nanoseconds(start, clock.now());
+        if sent >= messages || u128::from(elapsed) >= time.as_nanos() {
+            return Ok(sent);
+        }
+    }
+}
+
+#[inline]
+fn round_trip<I: Initiator>(
+    initiator: &mut I,
+    patience: Patience,
+    phase: Phase,
+    token: u64,
+    done: &mut Completed,
+) -> Result<(), EngineError> {
+    initiator.submit(Operation { token }).map_err(|error| phase.failed(error))?;
+    done.clear();
+    initiator.complete(patience, done).map_err(|error| phase.failed(error))?;
+    if done.tokens().is_empty() {
+        return Err(EngineError::Stalled { phase, patience: patience.0 });
+    }
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! What the machine did while something was measured, and what machine it is.
+
+mod cpu;
+mod environment;
+mod path;
+
+pub use cpu::CpuTime;
+pub use environment::{environment, is_emulated_machine};
+pub use path::{PathWatch, Payload};

@@ -1,0 +1,245 @@
+//! Proof, by counters, that the payload went where a row says.
+
+use std::{thread, time::Instant};
+
+use fabricbench_ipoib::PathProof;
+use fabricbench_verbs::{counters::Counters as RdmaCounters, sysfs::Sysfs};
+
+use crate::{
+    plan::{Cell, Pattern},
+    report::{Counters, Path, Proof},
+};
+
+/// How long RDMA counters may lag, beyond the interval at which the kernel asks the device.
+const LONGEST_LAG: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// What went through one end of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payload {
+    /// Size of a message in bytes.
+    pub size: u64,
+    /// Messages sent from this end.
+    pub sent: u64,
+    /// Messages received at this end.
+    pub received: u64,
+}
+
+impl Payload {
+    /// At the client, after `messages` of `cell`.
+    #[must_use]
+    pub fn by_initiator(cell: &Cell, messages: u64) -> Self {
+        let received = match cell.pattern {
+            Pattern::Latency => messages,
+            Pattern::Bandwidth => 0,
+        };
+        Self { size: cell.size, sent: messages, received }
+    }
+
+    /// At the server.
+    #[must_use]
+    pub fn by_responder(cell: &Cell, messages: u64) -> Self {
+        let Self { size, sent, received } = Self::by_initiator(cell, messages);
+        Self { size, sent: received, received: sent }
+    }
+
+    fn sent_bytes(self) -> u64 {
+        self.sent.saturating_mul(self.size)
+    }
+
+    fn received_bytes(self) -> u64 {
+        self.received.saturating_mul(self.size)
+    }
+}
+
+/// The counters of one end of a path from before a slice.
+#[derive(Debug)]
+pub enum PathWatch {
+    /// A network interface.
+    Interface(PathProof),
+    /// A port of an RDMA device.
+    Rdma {
+        /// Device and port.
+        place: (String, u8),
+        /// Path MTU in bytes.
+        mtu: Option<u32>,
+        /// The counters as they were.
+        before: RdmaCounters,
+        /// Those of the interface under it, for information.
+        interface: Option<PathProof>,
+    },
+}
+
+impl PathWatch {
+    /// Reads the counters of the path.
+    ///
+    /// # Errors
+    /// The interface is gone, in words.
+    pub fn begin(path: &Path) -> Result<Self, String> {
+        use crate::report::PathKind::{Infiniband, Iwarp, Roce, SoftRoce};
+        let address = None;
+        match (path.kind, &path.device, path.port, &path.interface) {
+            (Infiniband | Roce | SoftRoce | Iwarp, Some(device), Some(port), interface) => {
+                Ok(Self::Rdma {
+                    place: (device.clone(), port),
+                    mtu: path.mtu,
+                    before: RdmaCounters::read(&Sysfs::default(), device, port),
+                    // In another network namespace the interface under the device is not seen.
+                    interface: interface
+                        .as_deref()
+                        .and_then(|name| PathProof::begin(name, address).ok()),
+                })
+            }
+            (_, _, _, Some(interface)) => PathProof::begin(interface, address)
+                .map(Self::Interface)
+                .map_err(|error| error.to_string()),
+            _ => Err("the path names neither a device nor an interface".to_owned()),
+        }
+    }
+
+    /// Compares with what went through, waiting for counters that lag.
+    #[must_use]
+    pub fn finish(self, payload: Payload) -> Counters {
+        match self {
+            Self::Interface(proof) => over_interface(&proof, payload),
+            Self::Rdma { place, mtu, before, interface } => {
+                let mut counters = over_rdma(&place, mtu, &before, payload);
+                if let Some(moved) = interface.and_then(|proof| proof.so_far().ok()) {
+                    counters.interface_tx_bytes = Some(moved.tx_bytes);
+                    counters.interface_rx_bytes = Some(moved.rx_bytes);
+                }
+                counters
+            }
+        }
+    }
+}
+
+fn over_interface(proof: &PathProof, payload: Payload) -> Counters {
+    let (sent, received) = (payload.sent_bytes(), payload.received_bytes());
+    match proof.finish(sent, received) {
+        Ok(verdict) => Counters {
+            interface_tx_bytes: Some(verdict.tx_delta),
+            interface_rx_bytes: Some(verdict.rx_delta),
+            proof: Some(Proof {
+                holds: Some(verdict.holds),
+                payload_tx_bytes: sent,
+                payload_rx_bytes: received,
+                text: verdict.text,
+            }),
+            ..Counters::default()
+        },
+        // An interface that is gone proves nothing, and the figure is not to be believed.
+        Err(error) => Counters {
+            proof: Some(Proof {
+                holds: Some(false),
+                payload_tx_bytes: sent,
+                payload_rx_bytes: received,
+                text: error.to_string(),
+            }),
+            ..Counters::default()
+        },
+    }
+}
+
+fn over_rdma(
+    (device, port): &(String, u8),
+    mtu: Option<u32>,
+    before: &RdmaCounters,
+    payload: Payload,
+) -> Counters {
+    let since = Instant::now();
+    loop {
+        let moved = RdmaCounters::read(&Sysfs::default(), device, *port).since(before);
+        let (holds, text) = judge(device, &moved, mtu, payload);
+        if holds == Some(false) && since.elapsed() < LONGEST_LAG + moved.refresh {
+            thread::sleep(moved.refresh.max(std::time::Duration::from_millis(10)));
+            continue;
+        }
+        return Counters {
+            rdma: moved.values.into_iter().filter(|&(_, moved)| moved != 0).collect(),
+            proof: Some(Proof {
+                holds,
+                payload_tx_bytes: payload.sent_bytes(),
+                payload_rx_bytes: payload.received_bytes(),
+                text,
+            }),
+            ..Counters::default()
+        };
+    }
+}
+
+/// Judges by bytes where the device counts them, else by packets: a message of n bytes takes at
+/// least n / MTU of them, rounded up.
+fn judge(
+    device: &str,
+    moved: &RdmaCounters,
+    mtu: Option<u32>,
+    payload: Payload,
+) -> (Option<bool>, String) {
+    let traffic = moved.traffic();
+    if let (Some(sent), Some(received)) = (traffic.sent_bytes, traffic.received_bytes) {
+        let (least_sent, least_received) = (payload.sent_bytes(), payload.received_bytes());
+        let text = format!(
+            "{device} sent {sent} bytes for a payload of {least_sent} and received {received} for \
+             {least_received}"
+        );
+        return (Some(sent >= least_sent && received >= least_received), text);
+    }
+    let packets = u64::from(mtu.unwrap_or(4096).max(1));
+    let each = payload.size.div_ceil(packets);
+    if let (Some(sent), Some(received)) = (traffic.sent_packets, traffic.received_packets) {
+        let (least_sent, least_received) = (payload.sent * each, payload.received * each);
+        let text = format!(
+            "{device} sent {sent} packets where the payload takes {least_sent} and received \
+             {received} where it takes {least_received}"
+        );
+        return (Some(sent >= least_sent && received >= least_received), text);
+    }
+    (None, format!("{device} shows no traffic counters to this process"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const PAYLOAD: Payload = Payload { size: 5000, sent: 10, received: 0 };
+
+    /// A made tree after the kernel's documented layout, before and after.
+    fn moved(files: &[(&str, u64)]) -> RdmaCounters {
+        let root = tempfile::tempdir().unwrap();
+        let ports = root.path().join("class/infiniband/dev0/ports/1");
+        let read = |scale: u64| {
+            for (name, value) in files {
+                let path = ports.join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, format!("{}\n", value * scale)).unwrap();
+            }
+            RdmaCounters::read(&Sysfs::at(root.path()), "dev0", 1)
+        };
+        let before = read(0);
+        read(1).since(&before)
+    }
+
+    #[test]
+    fn bytes_decide_where_they_are_counted() {
+        let bytes =
+            |words| moved(&[("counters/port_xmit_data", words), ("counters/port_rcv_data", 9)]);
+        assert_eq!(judge("dev0", &bytes(12_500), Some(1024), PAYLOAD).0, Some(true));
+        let (holds, text) = judge("dev0", &bytes(12_499), Some(1024), PAYLOAD);
+        assert_eq!(holds, Some(false));
+        assert!(text.contains("sent 49996 bytes for a payload of 50000"), "{text}");
+    }
+
+    #[test]
+    fn packets_decide_elsewhere() {
+        let packets =
+            |count| moved(&[("hw_counters/sent_pkts", count), ("hw_counters/rcvd_pkts", 9)]);
+        assert_eq!(judge("dev0", &packets(50), Some(1024), PAYLOAD).0, Some(true));
+        assert_eq!(judge("dev0", &packets(49), Some(1024), PAYLOAD).0, Some(false));
+    }
+
+    #[test]
+    fn no_counter_is_no_proof_and_no_failure() {
+        assert_eq!(judge("dev0", &moved(&[]), Some(1024), PAYLOAD).0, None);
+    }
+}

@@ -1,0 +1,111 @@
+//! What the two ends of a data path tell one another to connect.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a client offers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Offer {
+    /// A queue pair.
+    Verbs {
+        /// Its parameters.
+        endpoint: VerbsEndpoint,
+        /// What the server is to use on its side.
+        settings: VerbsSettings,
+    },
+    /// A wish for a listener; gRPC and TCP are told apart by the cell's transport.
+    Tcp(TcpEndpoint),
+}
+
+/// What a server answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// A queue pair, connected to the client's.
+    Verbs(VerbsEndpoint),
+    /// A listener.
+    Tcp {
+        /// Port it listens on, at the address that was asked for.
+        port: u16,
+    },
+}
+
+/// Where on the server a TCP or gRPC test is to listen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpEndpoint {
+    /// The server's interface.
+    pub interface: String,
+    /// The server's address on it.
+    pub address: IpAddr,
+}
+
+/// A queue pair and a memory region as the other side must know them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerbsEndpoint {
+    /// Queue pair number, 24 bits.
+    pub queue_pair: u32,
+    /// First packet sequence number, 24 bits.
+    pub packet_sequence: u32,
+    /// Local identifier of the port; 0 on Ethernet.
+    pub lid: u16,
+    /// GID of the port.
+    pub gid: [u8; 16],
+    /// Active path MTU of the port in bytes.
+    pub path_mtu: u32,
+    /// Start of the region the peer may write, as an address in this side's process.
+    pub address: u64,
+    /// Its length in bytes.
+    pub length: u64,
+    /// Remote key of the region.
+    pub remote_key: u32,
+    /// RDMA reads and atomics this side can serve at once.
+    pub responder_resources: u8,
+}
+
+/// Options of a verbs test, given once, on the client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerbsSettings {
+    /// Device; `None`: the preferred one, else the first with an active port.
+    pub device: Option<String>,
+    /// Device to take if it is there: the one the other side uses.
+    pub prefer: Option<String>,
+    /// Port; `None`: the first active one.
+    pub port: Option<u8>,
+    /// GID index; `None`: by rule.
+    pub gid_index: Option<u32>,
+    /// Receives kept posted, at the most.
+    pub receive_depth: u32,
+    /// Sends between two signalled ones.
+    pub completion_moderation: u32,
+    /// Largest message sent inline, in bytes; `None`: as far as the queue pair allows, up to 220.
+    pub inline: Option<u32>,
+    /// Path MTU in bytes; `None`: the smaller of both ports' active MTUs.
+    pub path_mtu: Option<u32>,
+    /// Service level.
+    pub service_level: u8,
+    /// Traffic class of the global route header.
+    pub traffic_class: u8,
+    /// Local ACK timeout exponent: 4.096 us x 2^timeout.
+    pub timeout: u8,
+}
+
+impl Default for VerbsSettings {
+    /// perftest's defaults where it has them.
+    fn default() -> Self {
+        Self {
+            device: None,
+            prefer: None,
+            port: None,
+            gid_index: None,
+            receive_depth: 512,
+            completion_moderation: 32,
+            inline: None,
+            path_mtu: None,
+            service_level: 0,
+            traffic_class: 0,
+            timeout: 14,
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! gRPC through a named interface, on a current-thread runtime: the engine's loop drives it.
+
+use std::{
+    future::Future,
+    net::SocketAddr,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use fabricbench_grpc::{Client, ListenOptions, Observer, PushStream, Server, Tuning};
+use fabricbench_ipoib::PathChoice;
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
+    StopSignal, TcpEndpoint, TransportError,
+    tcp::{connect_options, length, wish},
+    wait::stopped,
+};
+use crate::plan::{Cell, GrpcTuning, Pattern, Payload};
+
+/// How long a wait lasts before the stop signal is looked at.
+const TURN: Duration = Duration::from_millis(100);
+
+/// How often the server looks at the stop signal. It wakes an otherwise idle thread, so not more
+/// often than the end of a slice may lag.
+const SERVER_TURN: Duration = Duration::from_millis(10);
+
+/// The settings of a tuning for messages of `size` bytes, `depth` in flight.
+///
+/// # Errors
+/// gRPC cannot carry a message that large.
+pub fn tuning(kind: GrpcTuning, size: u64, depth: u32) -> Result<Tuning, TransportError> {
+    match kind {
+        GrpcTuning::Tuned => Tuning::tuned(size, depth),
+        GrpcTuning::Stock => Tuning::stock(size),
+    }
+    .map_err(|error| TransportError::Unsupported(error.to_string()))
+}
+
+/// The client's side before it is connected.
+#[derive(Debug)]
+pub struct GrpcOpening {
+    /// Pattern and size.
+    pub cell: Cell,
+    /// What to send.
+    pub payload: Payload,
+    /// Both ends' interfaces and addresses.
+    pub path: PathChoice,
+    /// Time to connect.
+    pub timeout: Duration,
+    /// HTTP/2 settings.
+    pub tuning: Tuning,
+    /// Messages in flight at the most.
+    pub depth: u32,
+    /// Ends every wait.
+    pub stop: StopSignal,
+}
+
+impl Opening for GrpcOpening {
+    type Initiator = GrpcInitiator;
+
+    fn offer(&self) -> Offer {
+        Offer::Tcp(wish(&self.path))
+    }
+
+    fn connect(self, answer: &Answer) -> Result<GrpcInitiator, TransportError> {
+        let options = connect_options(&self.path, answer, self.timeout)?;
+        let runtime = runtime()?;
+        let patience = Patience(options.timeout + TURN);
+        let connecting = Client::connect(&options, &self.tuning);
+        let client = drive(&runtime, connecting, patience, &self.stop)?.map_err(failed)?;
+        let mut message = vec![0; length(self.cell.size)?];
+        self.payload.fill(&mut message);
+        Ok(GrpcInitiator {
+            runtime,
+            client,
+            pattern: self.cell.pattern,
+            payload: self.payload,
+            message: message.into(),
+            push: None,
+            depth: self.depth.max(1) as usize,
+            waiting: Vec::with_capacity(self.depth as usize),
+            verified: None,
+            confirmed: Received::default(),
+            stop: self.stop,
+        })
+    }
+}
+
+/// The client's side.
+#[derive(Debug)]
+pub struct GrpcInitiator {
+    // Before the runtime, which runs what these two have begun.
+    push: Option<PushStream>,
+    client: Client,
+    runtime: Runtime,
+    pattern: Pattern,
+    payload: Payload,
+    message: Bytes,
+    depth: usize,
+    // Tokens of messages that the stream has taken, or of the call to come.
+    waiting: Vec<u64>,
+    verified: Option<bool>,
+    confirmed: Received,
+    stop: StopSignal,
+}
+
+impl GrpcInitiator {
+    /// The addresses of its socket: (local, server's).
+    #[must_use]
+    pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
+        (self.client.local_addr(), self.client.peer_addr())
+    }
+}
+
+impl Initiator for GrpcInitiator {
+    fn depth(&self) -> usize {
+        match self.pattern {
+            // A call is a future, which begins when it is waited for: one at a time.
+            Pattern::Latency => 1,
+            Pattern::Bandwidth => self.depth,
+        }
+    }
+
+    fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
+        if self.pattern == Pattern::Bandwidth {
+            if self.push.is_none() {
+                let _runtime = self.runtime.enter();
+                self.push = Some(self.client.push());
+            }
+            if let Some(push) = &mut self.push {
+                // Ready at once while the stream has room; else this is where HTTP/2's flow
+                // control holds the sender back.
+                let sending = push.send(self.message.clone());
+                drive(&self.runtime, sending, FLOW_CONTROL_PATIENCE, &self.stop)?
+                    .map_err(failed)?;
+            }
+        }
+        self.waiting.push(operation.token);
+        Ok(())
+    }
+
+    fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError> {
+        if self.pattern == Pattern::Latency {
+            let call = self.client.echo(self.message.clone());
+            let echo = match drive(&self.runtime, call, patience, &self.stop) {
+                Ok(echo) => echo.map_err(failed)?,
+                Err(TransportError::Failed(_)) => return Ok(()),
+                Err(stopped) => return Err(stopped),
+            };
+            if self.verified.is_none() {
+                self.verified =
+                    Some(self.payload.matches(&echo) && echo.len() == self.message.len());
+            }
+        }
+        for token in self.waiting.drain(..) {
+            done.push(token);
+        }
+        Ok(())
+    }
+
+    fn confirm(&mut self, patience: Patience) -> Result<Received, TransportError> {
+        if let Some(push) = self.push.take() {
+            let summary =
+                drive(&self.runtime, push.finish(), patience, &self.stop)?.map_err(failed)?;
+            self.confirmed.messages += summary.messages;
+            self.confirmed.bytes += summary.bytes;
+        }
+        Ok(self.confirmed)
+    }
+
+    fn verified(&self) -> (u64, u64) {
+        self.verified.map_or((0, 0), |same| (1, u64::from(!same)))
+    }
+}
+
+/// A stream that takes no message for so long is stuck. Longer than any window of messages takes
+/// on a link that is worth measuring.
+const FLOW_CONTROL_PATIENCE: Patience = Patience(Duration::from_secs(30));
+
+/// Runs `work` to its end, looking at the stop signal and at the clock in turns. Patience at its
+/// end is [`TransportError::Failed`].
+fn drive<T>(
+    runtime: &Runtime,
+    work: impl Future<Output = T>,
+    patience: Patience,
+    stop: &StopSignal,
+) -> Result<T, TransportError> {
+    runtime.block_on(async {
+        let mut work = pin!(work);
+        let mut since = None;
+        loop {
+            if let Ok(done) = timeout(TURN, work.as_mut()).await {
+                return Ok(done);
+            }
+            if stop.is_given() {
+                return Err(stopped(stop));
+            }
+            if since.get_or_insert_with(Instant::now).elapsed() >= patience.0 {
+                return Err(TransportError::Failed(format!("no answer within {:?}", patience.0)));
+            }
+        }
+    })
+}
+
+fn runtime() -> Result<Runtime, TransportError> {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| TransportError::Failed(format!("no runtime for gRPC: {error}")))
+}
+
+fn failed(error: fabricbench_grpc::Error) -> TransportError {
+    TransportError::Failed(error.to_string())
+}
+
+/// The server's side.
+#[derive(Debug)]
+pub struct GrpcResponder {
+    server: Server,
+    pattern: Pattern,
+    payload: Payload,
+    size: u64,
+}
+
+impl GrpcResponder {
+    /// Listens on the interface and address that were asked for.
+    ///
+    /// # Errors
+    /// There is no such interface or address here, no port is free, or the message is too large.
+    pub fn listen(
+        cell: &Cell,
+        kind: GrpcTuning,
+        depth: u32,
+        payload: Payload,
+        wish: &TcpEndpoint,
+    ) -> Result<(Self, SocketAddr), TransportError> {
+        let tuning = tuning(kind, cell.size, depth)?;
+        let options =
+            ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
+        let server = Server::bind(&options, &tuning).map_err(failed)?;
+        let address = server.local_addr();
+        Ok((Self { server, pattern: cell.pattern, payload, size: cell.size }, address))
+    }
+}
+
+impl Responder for GrpcResponder {
+    fn serve(self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
+        let runtime = runtime()?;
+        let first = Arc::new(FirstMessage::default());
+        let check = {
+            let (first, payload, size) = (first.clone(), self.payload.clone(), self.size);
+            move |message: &[u8]| first.check(&payload, size, message)
+        };
+        let observer = Arc::new(Observer::new().check_with(check));
+        let until_stopped = {
+            let stop = stop.clone();
+            async move {
+                while !stop.is_given() {
+                    sleep(SERVER_TURN).await;
+                }
+            }
+        };
+        runtime.block_on(self.server.serve(observer.clone(), until_stopped)).map_err(failed)?;
+        let counts = match self.pattern {
+            Pattern::Latency => observer.echoed(),
+            Pattern::Bandwidth => observer.pushed(),
+        };
+        Ok(Received {
+            messages: counts.messages,
+            bytes: counts.bytes,
+            verified: first.verified.load(Ordering::Relaxed),
+            corrupt: counts.corrupt.unwrap_or(0),
+        })
+    }
+}
+
+/// Verifies the first message only: it comes in warm-up, where it disturbs nothing.
+#[derive(Debug, Default)]
+struct FirstMessage {
+    seen: AtomicBool,
+    verified: AtomicU64,
+}
+
+impl FirstMessage {
+    fn check(&self, payload: &Payload, size: u64, message: &[u8]) -> bool {
+        if self.seen.swap(true, Ordering::Relaxed) {
+            return true;
+        }
+        self.verified.fetch_add(1, Ordering::Relaxed);
+        message.len() as u64 == size && payload.matches(message)
+    }
+}

@@ -1,0 +1,165 @@
+//! How a message travels: submission and completion, one implementation for each kind of transport.
+//!
+//! The shape is that of verbs, io_uring and UCX: it fits a polled queue pair without cost, and a
+//! gRPC call or a socket without contortion. The measuring loops in [`crate::engine`] are generic
+//! over [`Initiator`], so for verbs they compile to post and poll, with no dynamic call, allocation
+//! or lock between.
+//!
+//! What "done" means: for a ping-pong, the echo has arrived; for a push, a completion says that the
+//! message has left the initiator's hands and its place in the depth is free again, and
+//! [`Initiator::confirm`] returns only when the receiver has every byte.
+
+mod endpoint;
+pub mod fake;
+pub mod grpc;
+mod stop;
+pub mod tcp;
+pub mod verbs;
+mod wait;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub use endpoint::{Answer, Offer, TcpEndpoint, VerbsEndpoint, VerbsSettings};
+pub use stop::{StopReason, StopSignal};
+pub use wait::{Patience, Turn, Waiting};
+
+/// Why a transport could not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TransportError {
+    /// It cannot be done here; another host or another plan might.
+    #[error("{0}")]
+    Unsupported(String),
+    /// It was tried and went wrong.
+    #[error("{0}")]
+    Failed(String),
+    /// Somebody asked for the end: the user, or the loss of the peer.
+    #[error("stopped: {0}")]
+    Stopped(StopReason),
+}
+
+/// One operation to start. Its direction, size and buffers were settled when the pair was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// Comes back in [`Completed`] when the operation is done.
+    pub token: u64,
+}
+
+/// The tokens of operations that are done, in fixed memory.
+#[derive(Debug)]
+pub struct Completed {
+    tokens: [u64; Self::CAPACITY],
+    len: usize,
+}
+
+impl Completed {
+    /// The most tokens one call to [`Initiator::complete`] returns.
+    pub const CAPACITY: usize = 256;
+
+    /// No token.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { tokens: [0; Self::CAPACITY], len: 0 }
+    }
+
+    /// The tokens, in the order in which their operations ended.
+    #[must_use]
+    pub fn tokens(&self) -> &[u64] {
+        &self.tokens[..self.len]
+    }
+
+    /// How many more tokens fit.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        Self::CAPACITY - self.len
+    }
+
+    /// Forgets all tokens.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Adds a token; a transport asks for [`room`](Self::room) first.
+    #[inline]
+    pub fn push(&mut self, token: u64) {
+        if let Some(slot) = self.tokens.get_mut(self.len) {
+            *slot = token;
+            self.len += 1;
+        }
+    }
+}
+
+impl Default for Completed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What the far side says it has received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Received {
+    /// Messages, warm-up included.
+    pub messages: u64,
+    /// Payload bytes, warm-up included.
+    pub bytes: u64,
+    /// Messages whose content was compared with the payload pattern.
+    pub verified: u64,
+    /// Of these, messages that differed.
+    pub corrupt: u64,
+}
+
+/// The side that starts operations and is timed.
+pub trait Initiator {
+    /// The most operations that may be outstanding.
+    fn depth(&self) -> usize;
+
+    /// Starts one operation and does not wait for it. The caller keeps at most
+    /// [`depth`](Self::depth) outstanding.
+    ///
+    /// # Errors
+    /// The connection is broken, or the operation was refused.
+    fn submit(&mut self, operation: Operation) -> Result<(), TransportError>;
+
+    /// Waits until at least one operation is done or `patience` is at its end, and adds the tokens
+    /// of those that are done to `done`. None added means that patience ended.
+    ///
+    /// # Errors
+    /// An operation failed, the connection broke, or the stop signal was given.
+    fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError>;
+
+    /// Waits until the far side has received everything submitted so far, and returns its count.
+    /// Called with nothing outstanding. Only a push needs it.
+    ///
+    /// # Errors
+    /// As [`complete`](Self::complete); patience at its end is an error here.
+    fn confirm(&mut self, patience: Patience) -> Result<Received, TransportError>;
+
+    /// Payload checks made on this side so far: (messages compared, of these different).
+    fn verified(&self) -> (u64, u64) {
+        (0, 0)
+    }
+}
+
+/// The far side: echoes or sinks until told to stop.
+pub trait Responder: Send {
+    /// Serves until `stop` is given, and returns what arrived.
+    ///
+    /// # Errors
+    /// The connection broke before that, or an operation failed.
+    fn serve(self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError>;
+}
+
+/// An initiator whose far side is not known yet: it makes an offer, and connects by the answer.
+pub trait Opening {
+    /// What it opens.
+    type Initiator: Initiator;
+
+    /// What the far side must know to answer.
+    fn offer(&self) -> Offer;
+
+    /// Connects to the far side that gave `answer`.
+    ///
+    /// # Errors
+    /// The answer does not fit the offer, or the connection cannot be made.
+    fn connect(self, answer: &Answer) -> Result<Self::Initiator, TransportError>;
+}

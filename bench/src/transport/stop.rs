@@ -1,0 +1,84 @@
+//! The one flag that ends every waiting loop.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Who asked for the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopReason {
+    /// The test is over: the ordinary end of a responder.
+    Finished,
+    /// A signal from the user.
+    Interrupted,
+    /// The other side is gone or silent; the text says how that was seen.
+    PeerLost(String),
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Finished => f.write_str("the test is over"),
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::PeerLost(how) => f.write_str(how),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    // Apart from the reason, so that a polling loop reads one byte.
+    given: AtomicBool,
+    reason: OnceLock<StopReason>,
+}
+
+/// A flag that is given once and seen by every clone.
+#[derive(Debug, Clone, Default)]
+pub struct StopSignal(Arc<Shared>);
+
+impl StopSignal {
+    /// A signal that has not been given.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gives the signal. The first reason stays.
+    pub fn give(&self, reason: StopReason) {
+        let _ = self.0.reason.set(reason);
+        self.0.given.store(true, Ordering::Release);
+    }
+
+    /// Whether it has been given. One relaxed load: made for polling loops.
+    #[inline]
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.0.given.load(Ordering::Relaxed)
+    }
+
+    /// Why, if it has been given.
+    #[must_use]
+    pub fn reason(&self) -> Option<StopReason> {
+        self.0.reason.get().cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_stays() {
+        let signal = StopSignal::new();
+        let seen_elsewhere = signal.clone();
+        assert!(!seen_elsewhere.is_given());
+        signal.give(StopReason::PeerLost("silent".into()));
+        signal.give(StopReason::Finished);
+        assert!(seen_elsewhere.is_given());
+        assert_eq!(seen_elsewhere.reason(), Some(StopReason::PeerLost("silent".into())));
+    }
+}

@@ -1,0 +1,97 @@
+//! A port of a device, opened once a run on each side.
+
+use fabricbench_verbs::{Context, Error, GidChoice, Kind, Mtu, Port};
+
+use super::{TransportError, failed};
+use crate::{
+    plan::Cell,
+    report::{Path, PathKind},
+    transport::VerbsSettings,
+};
+
+/// An opened port with the GID that its connections use.
+#[derive(Debug, Clone)]
+pub struct VerbsPort {
+    /// The device.
+    pub context: Context,
+    /// The port.
+    pub port: Port,
+    /// The GID and why it was chosen.
+    pub gid: GidChoice,
+}
+
+impl VerbsPort {
+    /// Opens the device and port that `settings` name, or the first active one.
+    ///
+    /// # Errors
+    /// [`TransportError::Unsupported`] where there is no RDMA at all, else
+    /// [`TransportError::Failed`].
+    pub fn open(settings: &VerbsSettings) -> Result<Self, TransportError> {
+        let preferred = match (&settings.device, &settings.prefer) {
+            (None, Some(name)) => fabricbench_verbs::open(Some(name), settings.port).ok(),
+            _ => None,
+        };
+        let (context, port) = match preferred {
+            Some(opened) => opened,
+            None => fabricbench_verbs::open(settings.device.as_deref(), settings.port)
+                .map_err(absent)?,
+        };
+        if port.kind == Kind::Iwarp {
+            return Err(TransportError::Unsupported(format!(
+                "{} is iWARP, which connects through the RDMA connection manager only; this \
+                 version cannot",
+                port.device
+            )));
+        }
+        let gid = context.choose_gid(port.number, settings.gid_index).map_err(failed)?;
+        Ok(Self { context, port, gid })
+    }
+
+    /// Refuses a cell whose message the device cannot carry in one piece.
+    ///
+    /// # Errors
+    /// [`TransportError::Unsupported`] with the limit.
+    pub fn admit(&self, cell: &Cell) -> Result<u32, TransportError> {
+        let most = self.port.max_message;
+        u32::try_from(cell.size).ok().filter(|&size| size <= most).ok_or_else(|| {
+            TransportError::Unsupported(format!(
+                "a message of {} B is over the limit of {} port {}: max_msg_sz is {most} B",
+                cell.size, self.port.device, self.port.number
+            ))
+        })
+    }
+
+    /// The port as a report shows it. `path_mtu` is what both sides agreed on, in bytes.
+    #[must_use]
+    pub fn path(&self, path_mtu: Option<u32>) -> Path {
+        let port = &self.port;
+        Path {
+            kind: match port.kind {
+                Kind::InfiniBand => PathKind::Infiniband,
+                Kind::SoftRoce => PathKind::SoftRoce,
+                Kind::Iwarp => PathKind::Iwarp,
+                _ => PathKind::Roce,
+            },
+            device: Some(port.device.clone()),
+            port: Some(port.number),
+            interface: port.netdev.clone().or_else(|| self.gid.entry.netdev.clone()),
+            emulated: port.emulated,
+            backing: None,
+            address: Some(self.gid.entry.gid.to_string()),
+            mtu: path_mtu.or(port.active_mtu.map(Mtu::bytes)),
+            chosen: Some(format!("GID index {}: {}", self.gid.entry.index, self.gid.reason)),
+        }
+    }
+}
+
+/// No RDMA here is a property of the host; anything else is a failure.
+fn absent(error: Error) -> TransportError {
+    match error {
+        Error::LibraryAbsent
+        | Error::KernelSupportAbsent { .. }
+        | Error::NoDevice
+        | Error::NoActivePort { .. }
+        | Error::NodeAbsent { .. } => TransportError::Unsupported(error.to_string()),
+        other => TransportError::Failed(other.to_string()),
+    }
+}
