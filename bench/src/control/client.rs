@@ -1,0 +1,242 @@
+//! The client's end of the conversation.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
+    time::{Duration, Instant},
+};
+
+use thiserror::Error;
+
+use super::{GreetingError, Link, LinkError, Reply, Request, greet_server};
+use crate::{
+    report::{Path, Status},
+    session::{Conversation, Host, Observation, Slice, SliceError},
+    transport::{Answer, Offer, StopReason, StopSignal},
+};
+
+/// Why no server was reached.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The name means nothing.
+    #[error("cannot resolve {host}: {source}; give an address, or mend the name service")]
+    Resolve {
+        /// What was asked for.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// Nobody answers there.
+    #[error(
+        "no fabricbench server at {host} port {port}: {tried}; start `fabricbench serve` there, or name its port with --port"
+    )]
+    Unreachable {
+        /// What was asked for.
+        host: String,
+        /// Which port.
+        port: u16,
+        /// Each address with what the system said.
+        tried: String,
+    },
+    /// Something else answers there.
+    #[error(transparent)]
+    Greeting(#[from] GreetingError),
+    /// It greeted and was lost.
+    #[error("{0}")]
+    Link(#[from] LinkError),
+    /// It said something that was not expected.
+    #[error("{peer} answered out of turn; is it a fabricbench of the same version?")]
+    OutOfTurn {
+        /// The peer's address.
+        peer: String,
+    },
+    /// The socket refused.
+    #[error("control connection: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A host as a user names it, with or without a port: `node2`, `10.0.0.2:18570`, `fd00::1`,
+/// `[fd00::1]:18570`, `fe80::1%eth0`.
+///
+/// # Errors
+/// A port that is no number, in words.
+pub fn parse_host(text: &str, default_port: u16) -> Result<(String, u16), String> {
+    let port = |text: &str| {
+        text.parse::<u16>().map_err(|_| format!("`{text}` is no port number (1 to 65535)"))
+    };
+    if let Some(rest) = text.strip_prefix('[') {
+        let (host, after) =
+            rest.split_once(']').ok_or_else(|| format!("`{text}` lacks its closing bracket"))?;
+        return match after.strip_prefix(':') {
+            Some(number) => Ok((host.to_owned(), port(number)?)),
+            None if after.is_empty() => Ok((host.to_owned(), default_port)),
+            None => Err(format!("`{text}` is not [ADDRESS]:PORT")),
+        };
+    }
+    match text.split_once(':') {
+        // More than one colon: an IPv6 address without brackets, which cannot carry a port.
+        Some((_, rest)) if rest.contains(':') => Ok((text.to_owned(), default_port)),
+        Some((host, number)) => Ok((host.to_owned(), port(number)?)),
+        None => Ok((text.to_owned(), default_port)),
+    }
+}
+
+/// A server that has welcomed us.
+#[derive(Debug)]
+pub struct Client {
+    link: Link<Request, Reply>,
+    /// The server's host.
+    pub there: Host,
+    /// The server's address.
+    pub address: IpAddr,
+}
+
+impl Client {
+    /// Connects, greets, and waits for our turn; `queued` hears how many are before us.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn connect(
+        host: &str,
+        port: u16,
+        here: &Host,
+        patience: Duration,
+        stop: &StopSignal,
+        mut queued: impl FnMut(u64),
+    ) -> Result<Self, ConnectError> {
+        let stream = connect_any(host, port, patience)?;
+        greet_server(&stream)?;
+        let address = stream.peer_addr()?.ip();
+        let link = Link::new(stream, patience, stop.clone())?;
+        link.say(Request::Begin(Box::new(here.clone())))?;
+        let there = loop {
+            // Its signs of life bound this wait, not the length of the queue.
+            match link.hear(Duration::MAX)? {
+                Reply::Queued { before } => queued(before),
+                Reply::Welcome(there) => break *there,
+                _ => return Err(ConnectError::OutOfTurn { peer: link.peer().to_owned() }),
+            }
+        };
+        Ok(Self { link, there, address })
+    }
+
+    /// Says goodbye, so that the server need not wonder.
+    pub fn end(self) {
+        let _ = self.link.say(Request::End);
+    }
+
+    fn ask(&mut self, request: Request) -> Result<Reply, SliceError> {
+        // Registering memory takes a while for large messages; a dead server shows much earlier.
+        const MOST: Duration = Duration::from_secs(60);
+        self.link.ask(request, MOST).map_err(lost)
+    }
+
+    fn out_of_turn(&self) -> SliceError {
+        let text = format!("{} answered out of turn", self.link.peer());
+        self.link.lost().give(StopReason::PeerLost(text.clone()));
+        SliceError::Stopped(StopReason::PeerLost(text))
+    }
+}
+
+fn lost(error: LinkError) -> SliceError {
+    match error {
+        LinkError::Lost(reason) => SliceError::Stopped(reason),
+        late @ LinkError::Timeout { .. } => {
+            SliceError::Stopped(StopReason::PeerLost(late.to_string()))
+        }
+    }
+}
+
+impl Conversation for Client {
+    fn prepare(&mut self, slice: &Slice, offer: Offer) -> Result<(Answer, Path), SliceError> {
+        let request = Request::Prepare {
+            cell: slice.cell.clone(),
+            depth: slice.depth,
+            seed: slice.seed,
+            cpu: slice.server_cpu,
+            offer: Box::new(offer),
+        };
+        match self.ask(request)? {
+            Reply::Prepared { answer, path } => Ok((*answer, *path)),
+            Reply::Refused(refusal) => {
+                let reason = format!("on the server: {}", refusal.reason);
+                Err(match refusal.status {
+                    Status::Unsupported => SliceError::Unsupported(reason),
+                    _ => SliceError::Failed(reason),
+                })
+            }
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    fn start(&mut self) -> Result<(), SliceError> {
+        match self.ask(Request::Start)? {
+            Reply::Started => Ok(()),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    fn finish(&mut self, messages: Option<u64>) -> Result<Observation, SliceError> {
+        match self.ask(Request::Finish { messages })? {
+            Reply::Finished(observation) => Ok(*observation),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+}
+
+fn connect_any(host: &str, port: u16, patience: Duration) -> Result<TcpStream, ConnectError> {
+    let addresses: Vec<SocketAddr> = resolve(host, port)
+        .map_err(|source| ConnectError::Resolve { host: host.to_owned(), source })?;
+    let deadline = Instant::now() + patience;
+    let mut tried = Vec::new();
+    for address in addresses {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            tried.push(format!("{address}: not tried within {patience:?}"));
+            continue;
+        }
+        match TcpStream::connect_timeout(&address, left) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                tried.push(format!("{address} did not answer within {patience:?}"));
+            }
+            Err(error) => tried.push(format!("{address}: {error}")),
+        }
+    }
+    Err(ConnectError::Unreachable { host: host.to_owned(), port, tried: tried.join(", ") })
+}
+
+/// Resolves, link-local addresses with an interface as their zone included.
+fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let addresses: Vec<_> = (host, port).to_socket_addrs()?.collect();
+    if addresses.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+    }
+    Ok(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_as_people_write_them() {
+        let host = |text| parse_host(text, 7).unwrap();
+        assert_eq!(host("node2"), ("node2".into(), 7));
+        assert_eq!(host("node2:99"), ("node2".into(), 99));
+        assert_eq!(host("10.0.0.2:99"), ("10.0.0.2".into(), 99));
+        assert_eq!(host("fd00::1"), ("fd00::1".into(), 7));
+        assert_eq!(host("[fd00::1]"), ("fd00::1".into(), 7));
+        assert_eq!(host("[::1]:99"), ("::1".into(), 99));
+        assert_eq!(host("fe80::1%eth0"), ("fe80::1%eth0".into(), 7));
+        assert!(parse_host("node2:http", 7).unwrap_err().contains("http"));
+        assert!(parse_host("[::1", 7).is_err());
+        assert!(parse_host("[::1]x", 7).is_err());
+    }
+
+    #[test]
+    fn a_zone_is_resolved_to_its_interface() {
+        let address = resolve("fe80::1%lo", 7).unwrap();
+        assert!(matches!(address[..], [SocketAddr::V6(address)] if address.scope_id() == 1));
+    }
+}

@@ -1,0 +1,234 @@
+//! The first line of a control connection: it tells a fabricbench of another version, or something
+//! that is no fabricbench at all, apart from a peer, before anything else is read.
+
+use std::{
+    fmt,
+    io::{self, Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use thiserror::Error;
+
+/// Version of everything that follows the greeting. Raised with every change that an older peer
+/// would misread.
+pub const PROTOCOL: u32 = 1;
+
+const MAGIC: &str = "fabricbench-control";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A greeting is shorter than this; a line that is longer comes from something else.
+const LONGEST_LINE: usize = 120;
+
+/// How long a peer may take to greet.
+const GREETING_TIME: Duration = Duration::from_secs(5);
+
+/// Why a peer is no peer.
+#[derive(Debug, Error)]
+pub enum GreetingError {
+    /// It speaks something else.
+    #[error(
+        "{peer} is no fabricbench: it began with {began}; this is fabricbench {VERSION} (control protocol {PROTOCOL})"
+    )]
+    Foreign {
+        /// The peer's address.
+        peer: String,
+        /// What it sent, shortened and made printable.
+        began: String,
+    },
+    /// It is a fabricbench that speaks another version of the protocol.
+    #[error(
+        "{peer} runs fabricbench {theirs} (control protocol {protocol}), this is {VERSION} (control protocol {PROTOCOL}); install the same version on both hosts"
+    )]
+    Version {
+        /// The peer's address.
+        peer: String,
+        /// The peer's fabricbench version.
+        theirs: String,
+        /// The peer's protocol version.
+        protocol: u32,
+    },
+    /// It sent nothing in time.
+    #[error(
+        "{peer} accepted the connection and did not greet within {GREETING_TIME:?}; is it a fabricbench server?"
+    )]
+    Silent {
+        /// The peer's address.
+        peer: String,
+    },
+    /// It closed the connection without a greeting.
+    #[error("{peer} closed the connection without a greeting; is it a fabricbench server?")]
+    Closed {
+        /// The peer's address.
+        peer: String,
+    },
+    /// The connection failed.
+    #[error("control connection to {peer}: {source}")]
+    Io {
+        /// The peer's address.
+        peer: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Greets as the client: speak first, then check the server's line.
+///
+/// # Errors
+/// [`GreetingError`].
+pub fn greet_server(stream: &TcpStream) -> Result<(), GreetingError> {
+    let peer = name_of(stream);
+    say(stream, &peer)?;
+    check(stream, &peer)
+}
+
+/// Greets as the server: check the client's line, and answer with ours whatever it was, so that the
+/// other side can say both versions.
+///
+/// # Errors
+/// [`GreetingError`]; the caller closes the connection.
+pub fn greet_client(stream: &TcpStream) -> Result<(), GreetingError> {
+    let peer = name_of(stream);
+    let checked = check(stream, &peer);
+    match checked {
+        Ok(()) | Err(GreetingError::Foreign { .. } | GreetingError::Version { .. }) => {
+            let said = say(stream, &peer);
+            checked.and(said)
+        }
+        closed => closed,
+    }
+}
+
+fn name_of(stream: &TcpStream) -> String {
+    stream.peer_addr().map_or_else(|_| "the peer".to_owned(), |address| address.to_string())
+}
+
+fn say(mut stream: &TcpStream, peer: &str) -> Result<(), GreetingError> {
+    let line = format!("{MAGIC} {PROTOCOL} {VERSION}\n");
+    stream
+        .write_all(line.as_bytes())
+        .map_err(|source| GreetingError::Io { peer: peer.to_owned(), source })
+}
+
+fn check(mut stream: &TcpStream, peer: &str) -> Result<(), GreetingError> {
+    let io_error = |source: io::Error| match source.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            GreetingError::Silent { peer: peer.to_owned() }
+        }
+        io::ErrorKind::ConnectionReset => GreetingError::Closed { peer: peer.to_owned() },
+        _ => GreetingError::Io { peer: peer.to_owned(), source },
+    };
+    // One deadline for the line, not one for each byte: a peer that trickles is not waited for.
+    let deadline = std::time::Instant::now() + GREETING_TIME;
+    let mut line = Vec::new();
+    loop {
+        let left = deadline.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() {
+            return Err(GreetingError::Silent { peer: peer.to_owned() });
+        }
+        stream.set_read_timeout(Some(left)).map_err(io_error)?;
+        let mut byte = [0];
+        match stream.read(&mut byte).map_err(io_error)? {
+            0 if line.is_empty() => return Err(GreetingError::Closed { peer: peer.to_owned() }),
+            0 => break,
+            _ if byte[0] == b'\n' => break,
+            _ => line.push(byte[0]),
+        }
+        // A foreign protocol shows at the first byte that differs; waiting for its line would wait
+        // for a TLS hello's line feed.
+        let common = line.len().min(MAGIC.len());
+        if line[..common] != MAGIC.as_bytes()[..common] || line.len() > LONGEST_LINE {
+            break;
+        }
+    }
+    stream.set_read_timeout(None).map_err(io_error)?;
+    let foreign = || GreetingError::Foreign { peer: peer.to_owned(), began: shown(&line) };
+    let text = std::str::from_utf8(&line).map_err(|_| foreign())?;
+    let mut words = text.trim_end_matches('\r').split(' ');
+    let (magic, protocol, theirs) = (words.next(), words.next(), words.next());
+    let protocol: u32 = match (magic, protocol.map(str::parse)) {
+        (Some(MAGIC), Some(Ok(protocol))) => protocol,
+        _ => return Err(foreign()),
+    };
+    if protocol != PROTOCOL {
+        let theirs = shown(theirs.unwrap_or("of unknown version").as_bytes());
+        return Err(GreetingError::Version { peer: peer.to_owned(), theirs, protocol });
+    }
+    Ok(())
+}
+
+/// Bytes from a stranger, safe to print: escaped, and cut.
+fn shown(bytes: &[u8]) -> String {
+    struct Escaped<'a>(&'a [u8]);
+    impl fmt::Display for Escaped<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let cut = &self.0[..self.0.len().min(24)];
+            write!(f, "{}", cut.escape_ascii())?;
+            if cut.len() < self.0.len() { f.write_str("...") } else { Ok(()) }
+        }
+    }
+    format!("\"{}\"", Escaped(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// What the server makes of a client that sends `sent`, and what it answers.
+    fn server_meets(sent: &[u8]) -> (Result<(), GreetingError>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.write_all(sent).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let met = greet_client(&server);
+        drop(server);
+        let mut answer = Vec::new();
+        // A reset is as good as an end: the server closed with unread bytes.
+        let _ = client.read_to_end(&mut answer);
+        (met, String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    #[test]
+    fn the_same_version_is_met() {
+        let (met, answer) = server_meets(b"fabricbench-control 1 0.1.0\n");
+        met.unwrap();
+        assert!(answer.starts_with("fabricbench-control 1 "));
+    }
+
+    #[test]
+    fn another_version_is_refused_with_both() {
+        let (met, answer) = server_meets(b"fabricbench-control 99 7.3.0\n");
+        let error = met.unwrap_err().to_string();
+        assert!(error.contains("7.3.0") && error.contains("control protocol 99"), "{error}");
+        assert!(error.contains(VERSION) && error.contains("control protocol 1"), "{error}");
+        assert!(answer.starts_with("fabricbench-control 1 "), "the client can say both too");
+    }
+
+    #[test]
+    fn foreign_protocols_are_refused_in_a_line() {
+        for sent in [
+            &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            b"\n",
+            b"fabricbench-control\n",
+            b"fabricbench-control one two\n",
+            b"fabricbench-control -1 x\n",
+            b"fabricbench-contr",
+            &[0xff; 4096],
+        ] {
+            let (met, _) = server_meets(sent);
+            let error = met.unwrap_err();
+            assert!(matches!(error, GreetingError::Foreign { .. }), "{error:?} for {sent:?}");
+            let line = error.to_string();
+            assert!(line.len() < 300 && !line.contains('\n') && line.is_ascii(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_silent_end_is_told_apart() {
+        assert!(matches!(server_meets(b"").0, Err(GreetingError::Closed { .. })));
+    }
+}

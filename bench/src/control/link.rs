@@ -1,0 +1,283 @@
+//! A greeted connection on which both sides can tell that the other is alive.
+
+use std::{
+    io,
+    marker::PhantomData,
+    net::{Shutdown, TcpStream},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use thiserror::Error;
+
+use super::{FrameError, Message, read_frame, write_frame};
+use crate::transport::{StopReason, StopSignal};
+
+/// How often a sign of life is sent. A fifth of the shortest useful time-out.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// Why nothing was received.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LinkError {
+    /// The peer is gone, or the user interrupted.
+    #[error("{0}")]
+    Lost(StopReason),
+    /// The peer lives and does not answer.
+    #[error("{peer} did not answer within {after:?}")]
+    Timeout {
+        /// The peer's address.
+        peer: String,
+        /// How long was waited.
+        after: Duration,
+    },
+}
+
+/// One end: says `S`, hears `R`.
+#[derive(Debug)]
+pub struct Link<S, R> {
+    peer: String,
+    stream: Arc<TcpStream>,
+    writing: Arc<Mutex<()>>,
+    heard: Receiver<R>,
+    lost: StopSignal,
+    silence: Duration,
+    heartbeat: Option<(Sender<()>, JoinHandle<()>)>,
+    reader: Option<JoinHandle<()>>,
+    says: PhantomData<fn(S)>,
+}
+
+impl<S: Serialize, R: DeserializeOwned + Send + 'static> Link<S, R> {
+    /// Takes over a greeted connection. `lost` is given when the peer closes it, breaks the
+    /// protocol, or is silent for `silence`.
+    ///
+    /// # Errors
+    /// The socket refuses its time-outs, or no thread can be had.
+    pub fn new(stream: TcpStream, silence: Duration, lost: StopSignal) -> io::Result<Self> {
+        let peer = stream.peer_addr()?.to_string();
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(silence))?;
+        stream.set_write_timeout(Some(silence))?;
+        let stream = Arc::new(stream);
+        let writing = Arc::new(Mutex::new(()));
+        let (hear, heard) = mpsc::channel();
+        let reader = thread::Builder::new().name("control-reader".to_owned()).spawn({
+            let (stream, lost, peer) = (stream.clone(), lost.clone(), peer.clone());
+            move || read_until_lost(&stream, &hear, &lost, &peer, silence)
+        })?;
+        let (end, ended) = mpsc::channel();
+        let heartbeat = thread::Builder::new().name("control-heartbeat".to_owned()).spawn({
+            let (stream, writing) = (stream.clone(), writing.clone());
+            move || beat_until(&ended, &stream, &writing)
+        })?;
+        Ok(Self {
+            peer,
+            stream,
+            writing,
+            heard,
+            lost,
+            silence,
+            heartbeat: Some((end, heartbeat)),
+            reader: Some(reader),
+            says: PhantomData,
+        })
+    }
+
+    /// The peer's address.
+    #[must_use]
+    pub fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// The signal that is given when the peer is lost.
+    #[must_use]
+    pub fn lost(&self) -> &StopSignal {
+        &self.lost
+    }
+
+    /// Says something.
+    ///
+    /// # Errors
+    /// [`LinkError::Lost`].
+    pub fn say(&self, what: S) -> Result<(), LinkError> {
+        write_locked(&self.stream, &self.writing, &Message::Say(what)).map_err(|error| {
+            self.lost.give(StopReason::PeerLost(format!("{} is gone: {error}", self.peer)));
+            self.lost_error()
+        })
+    }
+
+    /// Waits for what the peer says next.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn hear(&self, most: Duration) -> Result<R, LinkError> {
+        // In short turns, so that an interrupt by the user ends the wait as well.
+        let turn = Duration::from_millis(50);
+        let mut left = most;
+        loop {
+            match self.heard.recv_timeout(left.min(turn)) {
+                Ok(said) => return Ok(said),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.lost_error()),
+                Err(RecvTimeoutError::Timeout) if self.lost.is_given() => {
+                    return Err(self.lost_error());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            left = left.saturating_sub(turn);
+            if left.is_zero() {
+                return Err(LinkError::Timeout { peer: self.peer.clone(), after: most });
+            }
+        }
+    }
+
+    /// Says something and waits for the answer, as long as the peer may be silent.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn ask(&self, what: S, most: Duration) -> Result<R, LinkError> {
+        self.say(what)?;
+        self.hear(most)
+    }
+
+    /// How long the peer may be silent.
+    #[must_use]
+    pub fn silence(&self) -> Duration {
+        self.silence
+    }
+
+    fn lost_error(&self) -> LinkError {
+        let unexplained = || StopReason::PeerLost(format!("{} is gone", self.peer));
+        LinkError::Lost(self.lost.reason().unwrap_or_else(unexplained))
+    }
+}
+
+impl<S, R> Drop for Link<S, R> {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+        if let Some((end, thread)) = self.heartbeat.take() {
+            drop(end);
+            let _ = thread.join();
+        }
+        if let Some(thread) = self.reader.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn write_locked<T: Serialize>(
+    mut stream: &TcpStream,
+    writing: &Mutex<()>,
+    message: &Message<T>,
+) -> io::Result<()> {
+    let _turn = writing.lock().unwrap_or_else(PoisonError::into_inner);
+    write_frame(&mut stream, message)
+}
+
+fn read_until_lost<R: DeserializeOwned>(
+    mut stream: &TcpStream,
+    hear: &Sender<R>,
+    lost: &StopSignal,
+    peer: &str,
+    silence: Duration,
+) {
+    let how = loop {
+        match read_frame(&mut stream) {
+            Ok(Message::Alive) => {}
+            // Nobody listens any more: the link is being dropped.
+            Ok(Message::Say(said)) => match hear.send(said) {
+                Ok(()) => {}
+                Err(_) => return,
+            },
+            Err(FrameError::Closed) => break format!("{peer} closed the control connection"),
+            Err(FrameError::Io(error))
+                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
+            {
+                break format!(
+                    "{peer} has been silent for {silence:?}; it hangs, or the network is cut"
+                );
+            }
+            Err(error) => break format!("{peer}: {error}"),
+        }
+    };
+    lost.give(StopReason::PeerLost(how));
+}
+
+fn beat_until(ended: &Receiver<()>, stream: &TcpStream, writing: &Mutex<()>) {
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(HEARTBEAT) {
+        // A failure shows at the reader, which knows how to say so.
+        if write_locked(stream, writing, &Message::<()>::Alive).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{net::TcpListener, time::Instant};
+
+    fn pair(silence: Duration) -> (Link<u32, u32>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let raw = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        (Link::new(stream, silence, StopSignal::new()).unwrap(), raw)
+    }
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn both_ends_talk() {
+        let (here, raw) = pair(LONG);
+        let there = Link::<u32, u32>::new(raw, LONG, StopSignal::new()).unwrap();
+        here.say(4).unwrap();
+        let heard = there.hear(LONG).unwrap();
+        there.say(heard + 1).unwrap();
+        assert_eq!(here.hear(LONG), Ok(5));
+    }
+
+    #[test]
+    fn a_close_is_noticed_at_once() {
+        let (here, raw) = pair(LONG);
+        drop(raw);
+        let error = here.hear(LONG).unwrap_err();
+        assert!(error.to_string().contains("closed the control connection"), "{error}");
+        assert!(here.lost().is_given());
+    }
+
+    #[test]
+    fn a_silent_peer_is_noticed_in_time() {
+        let (here, _raw) = pair(Duration::from_millis(300));
+        let since = Instant::now();
+        let error = here.hear(LONG).unwrap_err();
+        assert!(error.to_string().contains("silent for 300ms"), "{error}");
+        assert!(since.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn signs_of_life_keep_a_quiet_peer() {
+        let (here, raw) = pair(HEARTBEAT * 3);
+        let there = Link::<u32, u32>::new(raw, HEARTBEAT * 3, StopSignal::new()).unwrap();
+        thread::sleep(HEARTBEAT * 4);
+        here.say(1).unwrap();
+        assert_eq!(there.hear(LONG), Ok(1));
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_wait() {
+        let (here, _raw) = pair(LONG);
+        here.lost().give(StopReason::Interrupted);
+        assert_eq!(here.hear(LONG), Err(LinkError::Lost(StopReason::Interrupted)));
+    }
+
+    #[test]
+    fn nonsense_on_the_wire_loses_the_peer_with_a_reason() {
+        let (here, mut raw) = pair(LONG);
+        io::Write::write_all(&mut raw, b"\0\0\0\x03{]}").unwrap();
+        let error = here.hear(LONG).unwrap_err();
+        assert!(error.to_string().contains("unreadable"), "{error}");
+    }
+}

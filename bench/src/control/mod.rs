@@ -1,0 +1,22 @@
+//! The conversation between client and server: version, capabilities, endpoints, start and stop,
+//! the far side's observations.
+//!
+//! It runs over one TCP connection of its own, apart from everything that is measured: a greeting
+//! line, then JSON documents with a length in front. `docs/decisions/0002-control-protocol.md` says
+//! why it is no gRPC service.
+
+mod client;
+mod frame;
+mod greeting;
+mod link;
+mod protocol;
+mod queue;
+mod server;
+
+pub use client::{Client, ConnectError, parse_host};
+pub use frame::{FrameError, LARGEST_FRAME, read_frame, write_frame};
+pub use greeting::{GreetingError, PROTOCOL, greet_client, greet_server};
+pub use link::{Link, LinkError};
+pub use protocol::{Message, Refusal, Reply, Request};
+pub use queue::{Queue, Ticket};
+pub use server::{Notice, ServeError, Server};

@@ -1,0 +1,90 @@
+//! What client and server say to one another after the greeting.
+//!
+//! A run is: Begin, Welcome (or Queued until it is our turn); then for every slice Prepare,
+//! Prepared, Start, Started, the data path, Finish, Finished; then End. A cell that cannot be done
+//! is Refused and the conversation goes on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    plan::Cell,
+    report::{Path, Status},
+    session::{Host, Observation},
+    transport::{Answer, Offer},
+};
+
+/// A document on the connection: something to say, or a sign of life.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Message<T> {
+    /// Nothing to say, still here: sent every second, so that a stopped or vanished peer shows.
+    Alive,
+    /// Something to say.
+    Say(T),
+}
+
+/// What the client says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Here I am.
+    Begin(Box<Host>),
+    /// Make ready for a slice of this cell.
+    Prepare {
+        /// What will be measured.
+        cell: Cell,
+        /// Messages in flight at the most.
+        depth: u32,
+        /// Seed of the payload pattern.
+        seed: u64,
+        /// Processor the server is to use.
+        cpu: Option<u32>,
+        /// How the client can be reached on the data path, and what it wants of the server's.
+        offer: Box<Offer>,
+    },
+    /// The data path is connected: read the counters and serve.
+    Start,
+    /// The data path has been used: stop serving and report.
+    Finish {
+        /// Messages sent, warm-up included; bounds what the counters must have seen. `None` if
+        /// the slice failed.
+        messages: Option<u64>,
+    },
+    /// That was all.
+    End,
+}
+
+/// What the server says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// It is your turn.
+    Welcome(Box<Host>),
+    /// Others are before you.
+    Queued {
+        /// How many.
+        before: u64,
+    },
+    /// Ready for the slice.
+    Prepared {
+        /// How the server can be reached on the data path.
+        answer: Box<Answer>,
+        /// Which way that is.
+        path: Box<Path>,
+    },
+    /// The cell cannot be done.
+    Refused(Refusal),
+    /// Serving.
+    Started,
+    /// No longer serving.
+    Finished(Box<Observation>),
+}
+
+/// Why a cell cannot be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// [`Status::Unsupported`] or [`Status::Failed`].
+    pub status: Status,
+    /// In words.
+    pub reason: String,
+}

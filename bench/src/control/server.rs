@@ -1,0 +1,280 @@
+//! The server's end: waits for clients and serves one test after the other.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
+
+use thiserror::Error;
+
+use super::{Link, LinkError, Queue, Refusal, Reply, Request, Ticket, greet_client};
+use crate::{
+    plan::Cell,
+    report::Status,
+    session::{self, Host, Serving},
+    transport::{StopReason, StopSignal, TransportError},
+};
+
+/// Connections served or queued at once; more are closed at once. Each takes three threads.
+const MOST_CLIENTS: usize = 64;
+
+/// The largest depth a client may ask for: each place costs memory of the server's.
+const LARGEST_DEPTH: u32 = 1 << 16;
+
+/// Why a server cannot serve.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The port is not to be had.
+    #[error(
+        "cannot listen on {address}: {source}; another port is chosen with --port (0: any free one)"
+    )]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Listening failed later.
+    #[error("cannot accept connections: {0}")]
+    Accept(io::Error),
+}
+
+/// What a server tells its operator.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// A client's turn has come.
+    Began(&'a str),
+    /// A client waits behind others.
+    Queued(&'a str, usize),
+    /// A client is gone; how.
+    Ended(&'a str, &'a str),
+    /// Something that is no client knocked.
+    Refused(&'a str),
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    silence: Duration,
+}
+
+impl Server {
+    /// Listens on `address`; port 0 takes any free one. A client is given up when it is silent for
+    /// `silence`.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn bind(address: SocketAddr, silence: Duration) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::Listen { address, source };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let bound = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address: bound, silence })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` is given: new clients are then turned away, and the current ones cut
+    /// off. `host` describes this host anew for each client, since interfaces come and go.
+    ///
+    /// # Errors
+    /// [`ServeError::Accept`].
+    pub fn serve(
+        &self,
+        host: &(impl Fn() -> Host + Sync),
+        stop: &StopSignal,
+        notify: &(impl Fn(Notice<'_>) + Sync),
+    ) -> Result<(), ServeError> {
+        let queue = Queue::new();
+        let clients = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            while !stop.is_given() {
+                let stream = match self.listener.accept() {
+                    Ok((stream, _)) => stream,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        thread::sleep(Duration::from_millis(20));
+                        continue;
+                    }
+                    // A connection that ended before it was accepted, or too many open files: the
+                    // next one may fare better.
+                    Err(error) if is_passing(&error) => {
+                        thread::sleep(Duration::from_millis(100));
+                        continue;
+                    }
+                    Err(error) => return Err(ServeError::Accept(error)),
+                };
+                if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
+                    clients.fetch_sub(1, Ordering::Relaxed);
+                    notify(Notice::Refused("too many connections; one was closed"));
+                    continue;
+                }
+                let (queue, clients) = (&queue, &clients);
+                let started = thread::Builder::new().name("client".to_owned()).spawn_scoped(
+                    scope,
+                    move || {
+                        meet(stream, self.silence, queue, host, stop, notify);
+                        clients.fetch_sub(1, Ordering::Relaxed);
+                    },
+                );
+                if started.is_err() {
+                    clients.fetch_sub(1, Ordering::Relaxed);
+                    notify(Notice::Refused("no thread for a connection; it was closed"));
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
+        || matches!(error.raw_os_error(), Some(23 | 24)) // ENFILE, EMFILE
+}
+
+fn meet(
+    stream: TcpStream,
+    silence: Duration,
+    queue: &Queue,
+    host: &impl Fn() -> Host,
+    stop: &StopSignal,
+    notify: &impl Fn(Notice<'_>),
+) {
+    if let Err(error) = stream
+        .set_nonblocking(false)
+        .map_err(|error| error.to_string())
+        .and_then(|()| greet_client(&stream).map_err(|error| error.to_string()))
+    {
+        return notify(Notice::Refused(&error));
+    }
+    let link = match Link::new(stream, silence, StopSignal::new()) {
+        Ok(link) => link,
+        Err(error) => return notify(Notice::Refused(&error.to_string())),
+    };
+    let peer = link.peer().to_owned();
+    let ended = match serve_client(&link, queue, host, stop, notify) {
+        Ok(()) => "done".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    notify(Notice::Ended(&peer, &ended));
+}
+
+fn serve_client(
+    link: &Link<Reply, Request>,
+    queue: &Queue,
+    host: &impl Fn() -> Host,
+    stop: &StopSignal,
+    notify: &impl Fn(Notice<'_>),
+) -> Result<(), LinkError> {
+    let Request::Begin(_) = link.hear(link.silence())? else {
+        return Err(out_of_turn(link));
+    };
+    let ticket = queue.join();
+    await_turn(&ticket, link, stop, notify)?;
+    notify(Notice::Began(link.peer()));
+    let here = host();
+    link.say(Reply::Welcome(Box::new(here.clone())))?;
+    let mut serving: Option<Serving> = None;
+    loop {
+        match hear(link, stop)? {
+            Request::Prepare { cell, depth, seed, cpu, offer } => {
+                // One slice at a time: what was before has ended, or ends here.
+                drop(serving.take());
+                let prepared = admit(&cell, depth)
+                    .and_then(|()| session::prepare(&here, cell, depth, seed, cpu, &offer));
+                link.say(match prepared {
+                    Ok((answer, ready)) => {
+                        let path = Box::new(ready.path().clone());
+                        serving = Some(ready);
+                        Reply::Prepared { answer: Box::new(answer), path }
+                    }
+                    Err(error) => Reply::Refused(refusal(error)),
+                })?;
+            }
+            Request::Start => match &mut serving {
+                Some(serving) => {
+                    serving.start();
+                    link.say(Reply::Started)?;
+                }
+                None => return Err(out_of_turn(link)),
+            },
+            Request::Finish { messages } => match serving.take() {
+                Some(serving) => {
+                    link.say(Reply::Finished(Box::new(serving.finish(messages))))?;
+                }
+                None => return Err(out_of_turn(link)),
+            },
+            Request::End => return Ok(()),
+            Request::Begin(_) => return Err(out_of_turn(link)),
+        }
+    }
+}
+
+fn await_turn(
+    ticket: &Ticket,
+    link: &Link<Reply, Request>,
+    stop: &StopSignal,
+    notify: &impl Fn(Notice<'_>),
+) -> Result<(), LinkError> {
+    let mut told = 0;
+    let mut position = ticket.position();
+    while position > 0 {
+        if position != told {
+            link.say(Reply::Queued { before: position as u64 })?;
+            notify(Notice::Queued(link.peer(), position));
+            told = position;
+        }
+        position = ticket.wait(Duration::from_millis(200));
+        if let Some(reason) = stop.reason().or_else(|| link.lost().reason()) {
+            return Err(LinkError::Lost(reason));
+        }
+    }
+    Ok(())
+}
+
+/// Waits for the client as long as it lives and the server is not told to end.
+fn hear(link: &Link<Reply, Request>, stop: &StopSignal) -> Result<Request, LinkError> {
+    loop {
+        match link.hear(Duration::from_millis(200)) {
+            Err(LinkError::Timeout { .. }) => match stop.reason() {
+                Some(reason) => return Err(LinkError::Lost(reason)),
+                None => continue,
+            },
+            heard => return heard,
+        }
+    }
+}
+
+/// Limits that no client may exceed, whatever it plans.
+fn admit(cell: &Cell, depth: u32) -> Result<(), TransportError> {
+    if cell.size == 0 {
+        return Err(TransportError::Failed("a message of 0 B transfers nothing".to_owned()));
+    }
+    if depth > LARGEST_DEPTH {
+        return Err(TransportError::Unsupported(format!(
+            "a depth of {depth} is over this server's limit of {LARGEST_DEPTH}"
+        )));
+    }
+    Ok(())
+}
+
+fn refusal(error: TransportError) -> Refusal {
+    let status = match error {
+        TransportError::Unsupported(_) => Status::Unsupported,
+        TransportError::Failed(_) | TransportError::Stopped(_) => Status::Failed,
+    };
+    Refusal { status, reason: error.to_string() }
+}
+
+fn out_of_turn(link: &Link<Reply, Request>) -> LinkError {
+    LinkError::Lost(StopReason::PeerLost(format!("{} spoke out of turn", link.peer())))
+}

@@ -1,0 +1,81 @@
+//! Which processor a side runs on.
+//!
+//! On two hosts the scheduler decides, as for every other program. Where both sides share a kernel
+//! it decides badly: it tends to wake the answering side on the processor of the side that asked,
+//! and two polling threads on one processor take turns of a scheduler tick, milliseconds, instead
+//! of microseconds. So there each side gets a processor of its own.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+
+use super::Host;
+
+/// How the two sides are bound to processors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Affinity {
+    /// The client's processor; `None`: any.
+    pub client: Option<u32>,
+    /// The server's processor; `None`: any.
+    pub server: Option<u32>,
+}
+
+impl Affinity {
+    /// The rule for when nobody says otherwise: the first two processors this process may use, if
+    /// both sides share a kernel, else none.
+    #[must_use]
+    pub fn automatic(here: &Host, there: &Host) -> Self {
+        if !here.shares_kernel_with(there) {
+            return Self::default();
+        }
+        let mut usable = usable();
+        match (usable.next(), usable.next()) {
+            (Some(client), Some(server)) => Self { client: Some(client), server: Some(server) },
+            _ => Self::default(),
+        }
+    }
+}
+
+/// The processors this thread may run on.
+fn usable() -> impl Iterator<Item = u32> {
+    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    (0..CpuSet::MAX_CPU)
+        .filter(move |&cpu| set.is_set(cpu))
+        .filter_map(|cpu| u32::try_from(cpu).ok())
+}
+
+/// Binds the calling thread to `cpu`.
+///
+/// # Errors
+/// There is no such processor, or this process may not use it; in words.
+pub fn bind_thread(cpu: u32) -> Result<(), String> {
+    let unusable = |why: String| {
+        let usable: Vec<_> = usable().map(|cpu| cpu.to_string()).collect();
+        format!("cannot run on processor {cpu}: {why}; usable are {}", usable.join(", "))
+    };
+    let index = cpu as usize;
+    if index >= CpuSet::MAX_CPU {
+        return Err(unusable("there is no such processor".to_owned()));
+    }
+    let mut set = CpuSet::new();
+    set.set(index);
+    sched_setaffinity(None, &set).map_err(|error| unusable(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_bound_and_a_wrong_processor_refused() {
+        std::thread::spawn(|| {
+            let first = usable().next().unwrap();
+            bind_thread(first).unwrap();
+            assert_eq!(usable().collect::<Vec<_>>(), [first]);
+            let error = bind_thread(100_000).unwrap_err();
+            assert!(error.contains("no such processor") && error.contains(&first.to_string()));
+            assert!(bind_thread(1023).is_err(), "no machine here has 1024 processors");
+        })
+        .join()
+        .unwrap();
+    }
+}

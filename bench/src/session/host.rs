@@ -1,0 +1,106 @@
+//! What the two hosts tell one another of themselves and of a slice.
+
+use std::fs;
+
+use fabricbench_ipoib::Interface;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    observe,
+    report::{Counters, Environment},
+    transport::Received,
+};
+
+/// What one side tells the other of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// What the host is.
+    pub environment: Environment,
+    /// Its network interfaces, as its process sees them.
+    pub interfaces: Vec<Interface>,
+    /// Names this boot of this kernel: equal on both sides means that they share processors.
+    pub boot: Option<String>,
+    /// Names the network namespace within the boot: both equal means that traffic between the two
+    /// sides never leaves the host.
+    pub network_namespace: Option<String>,
+    /// RDMA devices, or why there are none.
+    pub rdma: Result<Vec<RdmaDevice>, String>,
+}
+
+/// An RDMA device as the other side needs to know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RdmaDevice {
+    /// Name, as in `rdma link`.
+    pub name: String,
+    /// Ports that are active.
+    pub active_ports: Vec<u8>,
+}
+
+/// What the server saw of a slice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// What arrived.
+    pub received: Received,
+    /// How its counters moved.
+    pub counters: Counters,
+    /// Processor time of the server process, in nanoseconds.
+    pub cpu_ns: u64,
+    /// What went wrong on its side.
+    pub error: Option<String>,
+}
+
+impl Host {
+    /// This host now, as this process sees it.
+    ///
+    /// # Errors
+    /// The kernel does not tell its interfaces, in words.
+    pub fn here() -> Result<Self, String> {
+        Ok(Self {
+            environment: observe::environment(),
+            interfaces: fabricbench_ipoib::interfaces().map_err(|error| error.to_string())?,
+            boot: boot(),
+            network_namespace: network_namespace(),
+            rdma: rdma_devices(),
+        })
+    }
+
+    /// Whether both sides run on one kernel.
+    #[must_use]
+    pub fn shares_kernel_with(&self, other: &Self) -> bool {
+        self.boot.is_some() && self.boot == other.boot
+    }
+
+    /// Whether both sides run in one network namespace of one kernel.
+    #[must_use]
+    pub fn shares_network_with(&self, other: &Self) -> bool {
+        self.shares_kernel_with(other)
+            && self.network_namespace.is_some()
+            && self.network_namespace == other.network_namespace
+    }
+}
+
+fn rdma_devices() -> Result<Vec<RdmaDevice>, String> {
+    let devices = fabricbench_verbs::devices().map_err(|error| error.to_string())?;
+    let active_ports = |device: &fabricbench_verbs::Device| -> Vec<u8> {
+        let Ok(context) = device.open() else { return Vec::new() };
+        (1..=context.limits().ports)
+            .filter(|&port| context.port(port).is_ok_and(|port| port.is_active()))
+            .collect()
+    };
+    Ok(devices
+        .iter()
+        .map(|device| RdmaDevice {
+            name: device.name().to_owned(),
+            active_ports: active_ports(device),
+        })
+        .collect())
+}
+
+fn boot() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
+}
+
+fn network_namespace() -> Option<String> {
+    Some(fs::read_link("/proc/self/ns/net").ok()?.display().to_string())
+}

@@ -1,0 +1,340 @@
+//! The client's end of a slice.
+
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+
+use fabricbench_ipoib::PathName;
+
+use super::{Affinity, Conversation, Host, Observation, SliceError, ip_path, ip_path::describe};
+use crate::{
+    clock::Clock,
+    engine::{Task, measure_bandwidth, measure_latency},
+    observe::{CpuTime, PathWatch, Payload as PayloadMoved},
+    plan::{Cell, GrpcTuning, Pattern, Payload, TransportName, VerbsOperation},
+    report::{Counters, CpuCost, Path, PayloadCheck},
+    stats::Histogram,
+    transport::{
+        Initiator, Offer, Opening, StopSignal, TransportError, VerbsSettings,
+        grpc::{GrpcOpening, tuning},
+        tcp::TcpOpening,
+        verbs::{Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
+    },
+};
+
+/// What is measured next.
+#[derive(Debug, Clone)]
+pub struct Slice {
+    /// The cell.
+    pub cell: Cell,
+    /// Messages in flight at the most.
+    pub depth: u32,
+    /// Seed of the payload.
+    pub seed: u64,
+    /// Processor the server is to use.
+    pub server_cpu: Option<u32>,
+    /// How long, and with what warm-up.
+    pub task: Task,
+}
+
+/// What one slice found.
+#[derive(Debug)]
+pub struct SliceRecord {
+    /// Messages before the clock started.
+    pub warm_up: u64,
+    /// Messages that were timed.
+    pub timed: u64,
+    /// Time they took, in nanoseconds.
+    pub elapsed: u64,
+    /// Round trips in nanoseconds; empty for a push.
+    pub round_trips: Histogram,
+    /// The client's path.
+    pub path: Path,
+    /// The server's path.
+    pub peer_path: Path,
+    /// The client's counters.
+    pub counters: Counters,
+    /// The server's counters.
+    pub peer_counters: Counters,
+    /// Processor time of both sides.
+    pub cpu: CpuCost,
+    /// Payload checks of both sides.
+    pub payload: PayloadCheck,
+    /// What was in force.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// Everything that stays the same from slice to slice on the client.
+#[derive(Debug)]
+pub struct Initiating<C> {
+    /// The clock of every figure.
+    pub clock: C,
+    /// This host.
+    pub here: Host,
+    /// The server's host.
+    pub there: Host,
+    /// The server's address on the control connection.
+    pub control: Option<IpAddr>,
+    /// The port verbs use, or why there is none.
+    pub port: Result<VerbsPort, TransportError>,
+    /// Options of verbs for the client's side.
+    pub verbs: VerbsSettings,
+    /// Options of verbs for the server's side.
+    pub peer_verbs: VerbsSettings,
+    /// Processors of both sides; the calling thread is bound already.
+    pub affinity: Affinity,
+    /// Time to connect the data path.
+    pub connect_timeout: Duration,
+    /// Ends every wait.
+    pub stop: StopSignal,
+}
+
+impl<C: Clock> Initiating<C> {
+    /// Measures one slice.
+    ///
+    /// # Errors
+    /// [`SliceError`]. The server has then been told to end the slice, unless it is lost.
+    pub fn measure(
+        &self,
+        conversation: &mut impl Conversation,
+        slice: &Slice,
+    ) -> Result<SliceRecord, SliceError> {
+        match &slice.cell.transport {
+            TransportName::Verbs(operation) => self.over_verbs(conversation, slice, *operation),
+            TransportName::Grpc(kind, path) => self.over_grpc(conversation, slice, *kind, path),
+            TransportName::Tcp(path) => self.over_tcp(conversation, slice, path),
+        }
+    }
+
+    fn over_verbs(
+        &self,
+        conversation: &mut impl Conversation,
+        slice: &Slice,
+        operation: VerbsOperation,
+    ) -> Result<SliceRecord, SliceError> {
+        let port = self.port.as_ref().map_err(Clone::clone)?;
+        // What the server lacks is known from its greeting: no need to try.
+        if let Err(reason) = &self.there.rdma {
+            return Err(SliceError::Unsupported(format!("on the server: {reason}")));
+        }
+        let plan = PairPlan {
+            cell: slice.cell.clone(),
+            operation,
+            payload: Payload::new(slice.seed),
+            depth: slice.depth,
+            settings: self.verbs.clone(),
+        };
+        let pair = Pair::open(port, plan)?;
+        let settings = pair.describe();
+        let peer = self.peer_verbs.clone();
+        let path = port.path(None);
+        let stop = self.stop.clone();
+        match (slice.cell.pattern, operation) {
+            (Pattern::Latency, VerbsOperation::Write) => {
+                let opening = VerbsOpening::<Ping<true>>::new(pair, peer, stop);
+                self.run(conversation, slice, opening, path, settings)
+            }
+            (Pattern::Latency, VerbsOperation::Send) => {
+                let opening = VerbsOpening::<Ping<false>>::new(pair, peer, stop);
+                self.run(conversation, slice, opening, path, settings)
+            }
+            (Pattern::Bandwidth, _) => {
+                let opening = VerbsOpening::<Push>::new(pair, peer, stop);
+                self.run(conversation, slice, opening, path, settings)
+            }
+        }
+    }
+
+    fn over_grpc(
+        &self,
+        conversation: &mut impl Conversation,
+        slice: &Slice,
+        kind: GrpcTuning,
+        name: &PathName,
+    ) -> Result<SliceRecord, SliceError> {
+        let choice = ip_path(&self.here, &self.there, name, self.control)?;
+        let tuning = tuning(kind, slice.cell.size, slice.depth)?;
+        let settings = tuning
+            .describe()
+            .into_iter()
+            .map(|setting| (setting.name.to_owned(), setting.value))
+            .collect();
+        let path = self.describe(&choice);
+        let opening = GrpcOpening {
+            cell: slice.cell.clone(),
+            payload: Payload::new(slice.seed),
+            path: choice,
+            timeout: self.connect_timeout,
+            tuning,
+            depth: slice.depth,
+            stop: self.stop.clone(),
+        };
+        self.run(conversation, slice, opening, path, settings)
+    }
+
+    fn over_tcp(
+        &self,
+        conversation: &mut impl Conversation,
+        slice: &Slice,
+        name: &PathName,
+    ) -> Result<SliceRecord, SliceError> {
+        let choice = ip_path(&self.here, &self.there, name, self.control)?;
+        let path = self.describe(&choice);
+        let opening = TcpOpening {
+            cell: slice.cell.clone(),
+            payload: Payload::new(slice.seed),
+            path: choice,
+            timeout: self.connect_timeout,
+            depth: slice.depth,
+            stop: self.stop.clone(),
+        };
+        let settings = BTreeMap::from([("TCP_NODELAY".to_owned(), "on".to_owned())]);
+        self.run(conversation, slice, opening, path, settings)
+    }
+
+    fn describe(&self, choice: &fabricbench_ipoib::PathChoice) -> Path {
+        describe(
+            &self.here.interfaces,
+            &choice.local_interface,
+            choice.local_addr,
+            Some(choice.reason.clone()),
+        )
+    }
+
+    /// From the offer to the server's last word, the same for every transport.
+    fn run<O: Opening>(
+        &self,
+        conversation: &mut impl Conversation,
+        slice: &Slice,
+        opening: O,
+        mut path: Path,
+        mut settings: BTreeMap<String, String>,
+    ) -> Result<SliceRecord, SliceError> {
+        let offer: Offer = opening.offer();
+        for (side, cpu) in [("client", self.affinity.client), ("server", self.affinity.server)] {
+            if let Some(cpu) = cpu {
+                settings.insert(format!("{side} processor"), cpu.to_string());
+            }
+        }
+        let (answer, peer_path) = conversation.prepare(slice, offer)?;
+        let measured =
+            opening.connect(&answer).map_err(SliceError::from).and_then(|mut initiator| {
+                if path.device.is_some() && path.address.is_some() {
+                    path.mtu = opening_mtu(&path, &peer_path);
+                }
+                conversation.start()?;
+                let watch = PathWatch::begin(&path).map_err(SliceError::Failed)?;
+                let cpu = CpuTime::now();
+                let mut histogram = Histogram::new();
+                let loops = self.drive(&mut initiator, slice, &mut histogram)?;
+                let cpu = cpu.elapsed_ns();
+                // The initiator ends here: its connection is closed when the server is told to stop,
+                // which then need not wait for it.
+                Ok((initiator.verified(), watch, cpu, loops, histogram))
+            });
+        let ((compared, different), watch, cpu, loops, round_trips) = match measured {
+            Ok(measured) => measured,
+            Err(stopped @ SliceError::Stopped(_)) => return Err(stopped),
+            Err(error) => {
+                let observation = conversation.finish(None)?;
+                return Err(with_server_error(error, observation.error));
+            }
+        };
+        let sent = loops.warm_up + loops.timed;
+        let observation = conversation.finish(Some(sent))?;
+        let counters = watch.finish(PayloadMoved::by_initiator(&slice.cell, sent));
+        let payload = PayloadCheck {
+            verified_messages: compared + observation.received.verified,
+            corrupt_messages: different + observation.received.corrupt,
+        };
+        check(slice, sent, &observation, payload, &counters)?;
+        Ok(SliceRecord {
+            warm_up: loops.warm_up,
+            timed: loops.timed,
+            elapsed: loops.elapsed,
+            round_trips,
+            path,
+            peer_path,
+            counters,
+            peer_counters: observation.counters,
+            cpu: CpuCost { client_ns: cpu, server_ns: observation.cpu_ns },
+            payload,
+            settings,
+        })
+    }
+
+    fn drive<I: Initiator>(
+        &self,
+        initiator: &mut I,
+        slice: &Slice,
+        histogram: &mut Histogram,
+    ) -> Result<Loops, SliceError> {
+        Ok(match slice.cell.pattern {
+            Pattern::Latency => {
+                let record = measure_latency(initiator, &self.clock, &slice.task, histogram)?;
+                Loops { warm_up: record.warm_up, timed: record.timed, elapsed: record.elapsed }
+            }
+            Pattern::Bandwidth => {
+                let record = measure_bandwidth(initiator, &self.clock, &slice.task)?;
+                Loops { warm_up: record.warm_up, timed: record.timed, elapsed: record.elapsed }
+            }
+        })
+    }
+}
+
+struct Loops {
+    warm_up: u64,
+    timed: u64,
+    elapsed: u64,
+}
+
+/// For verbs, both paths carry their port's MTU; the connection uses the smaller.
+fn opening_mtu(path: &Path, peer: &Path) -> Option<u32> {
+    match (path.mtu, peer.mtu) {
+        (Some(here), Some(there)) => Some(here.min(there)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn with_server_error(error: SliceError, server: Option<String>) -> SliceError {
+    match (error, server) {
+        (SliceError::Failed(here), Some(there)) => {
+            SliceError::Failed(format!("{here}; the server says: {there}"))
+        }
+        (error, _) => error,
+    }
+}
+
+/// What must be true of every figure before it is one.
+fn check(
+    slice: &Slice,
+    sent: u64,
+    observation: &Observation,
+    payload: PayloadCheck,
+    counters: &Counters,
+) -> Result<(), SliceError> {
+    let failed = |reason: String| Err(SliceError::Failed(reason));
+    if let Some(error) = &observation.error {
+        return failed(format!("the server says: {error}"));
+    }
+    let received = observation.received;
+    let bytes = sent.saturating_mul(slice.cell.size);
+    if (received.messages, received.bytes) != (sent, bytes) {
+        return failed(format!(
+            "{sent} messages of together {bytes} B were sent, and {} of together {} B received",
+            received.messages, received.bytes
+        ));
+    }
+    if payload.corrupt_messages > 0 {
+        return failed(format!(
+            "{} of {} verified messages arrived with other content than was sent",
+            payload.corrupt_messages, payload.verified_messages
+        ));
+    }
+    for (side, counters) in [("client", counters), ("server", &observation.counters)] {
+        if let Some(proof) = &counters.proof
+            && proof.holds == Some(false)
+        {
+            return failed(format!("path not proven on the {side}: {}", proof.text));
+        }
+    }
+    Ok(())
+}

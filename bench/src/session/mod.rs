@@ -1,0 +1,92 @@
+//! The one place where a cell, a transport and an engine loop meet: the client's end in
+//! [`initiate`], the server's in [`respond`]. How the two talk is somebody else's business: the
+//! client's end sees a [`Conversation`].
+
+mod affinity;
+mod host;
+mod initiate;
+mod ip_path;
+mod respond;
+
+use thiserror::Error;
+
+pub use affinity::{Affinity, bind_thread};
+pub use host::{Host, Observation, RdmaDevice};
+pub use initiate::{Initiating, Slice, SliceRecord};
+pub use ip_path::ip_path;
+pub use respond::{Serving, prepare};
+
+use crate::{
+    engine::EngineError,
+    report::{Path, Status},
+    transport::{Answer, Offer, StopReason, TransportError},
+};
+
+/// What the client's end asks of the server's.
+pub trait Conversation {
+    /// Makes the server ready for a slice.
+    ///
+    /// # Errors
+    /// The server refused, or is lost.
+    fn prepare(&mut self, slice: &Slice, offer: Offer) -> Result<(Answer, Path), SliceError>;
+
+    /// Has the server read its counters: from here on, traffic is the slice's.
+    ///
+    /// # Errors
+    /// The server is lost.
+    fn start(&mut self) -> Result<(), SliceError>;
+
+    /// Ends the slice on the server; `messages` were sent, if all went well.
+    ///
+    /// # Errors
+    /// The server is lost.
+    fn finish(&mut self, messages: Option<u64>) -> Result<Observation, SliceError>;
+}
+
+/// Why a slice has no figures.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SliceError {
+    /// It cannot be measured on these hosts.
+    #[error("{0}")]
+    Unsupported(String),
+    /// It went wrong.
+    #[error("{0}")]
+    Failed(String),
+    /// The user interrupted, or the server is lost: nothing further can be measured.
+    #[error("{0}")]
+    Stopped(StopReason),
+}
+
+impl SliceError {
+    /// The status of a cell that ended so.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Unsupported(_) => Status::Unsupported,
+            Self::Failed(_) => Status::Failed,
+            Self::Stopped(StopReason::Interrupted | StopReason::Finished) => Status::Skipped,
+            Self::Stopped(StopReason::PeerLost(_)) => Status::Failed,
+        }
+    }
+}
+
+impl From<TransportError> for SliceError {
+    fn from(error: TransportError) -> Self {
+        match error {
+            TransportError::Unsupported(reason) => Self::Unsupported(reason),
+            TransportError::Failed(reason) => Self::Failed(reason),
+            TransportError::Stopped(reason) => Self::Stopped(reason),
+        }
+    }
+}
+
+impl From<EngineError> for SliceError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Transport { source: TransportError::Stopped(reason), .. } => {
+                Self::Stopped(reason)
+            }
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The server's end of a slice.
+
+use std::thread::{self, JoinHandle};
+
+use super::{Host, Observation, bind_thread, ip_path::describe};
+use crate::{
+    observe::{CpuTime, PathWatch, Payload as PayloadMoved},
+    plan::{Cell, Payload, TransportName},
+    report::Path,
+    transport::{
+        Answer, Offer, Received, Responder, StopReason, StopSignal, TransportError,
+        grpc::GrpcResponder,
+        tcp::TcpResponder,
+        verbs::{Pair, PairPlan, VerbsPort, VerbsResponder},
+    },
+};
+
+/// A responder at work. Dropping it ends the work.
+#[derive(Debug)]
+pub struct Serving {
+    cell: Cell,
+    path: Path,
+    stop: StopSignal,
+    thread: Option<JoinHandle<Result<Received, TransportError>>>,
+    begun: Option<(Result<PathWatch, String>, CpuTime)>,
+}
+
+/// Makes ready for a slice: what the client must know to connect, and a responder that serves from
+/// now on.
+///
+/// # Errors
+/// [`TransportError`]: this host cannot do what is asked.
+pub fn prepare(
+    here: &Host,
+    cell: Cell,
+    depth: u32,
+    seed: u64,
+    cpu: Option<u32>,
+    offer: &Offer,
+) -> Result<(Answer, Serving), TransportError> {
+    let payload = Payload::new(seed);
+    let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
+        match (&cell.transport, offer) {
+            (TransportName::Verbs(operation), Offer::Verbs { endpoint, settings }) => {
+                let port = VerbsPort::open(settings)?;
+                let plan = PairPlan {
+                    cell: cell.clone(),
+                    operation: *operation,
+                    payload,
+                    depth,
+                    settings: settings.clone(),
+                };
+                let pair = Pair::open(&port, plan)?;
+                let path = port.path(Some(pair.agreed_mtu(endpoint)));
+                let answer = Answer::Verbs(pair.endpoint());
+                (answer, path, Box::new(VerbsResponder::connect(pair, endpoint)?))
+            }
+            (TransportName::Grpc(kind, _), Offer::Tcp(wish)) => {
+                let (responder, address) =
+                    GrpcResponder::listen(&cell, *kind, depth, payload, wish)?;
+                let path = describe(&here.interfaces, &wish.interface, wish.address, None);
+                (Answer::Tcp { port: address.port() }, path, Box::new(responder))
+            }
+            (TransportName::Tcp(_), Offer::Tcp(wish)) => {
+                let (responder, address) = TcpResponder::listen(cell.clone(), payload, wish)?;
+                let path = describe(&here.interfaces, &wish.interface, wish.address, None);
+                (Answer::Tcp { port: address.port() }, path, Box::new(responder))
+            }
+            (transport, _) => {
+                return Err(TransportError::Failed(format!(
+                    "the client's offer does not fit {transport}"
+                )));
+            }
+        };
+    let stop = StopSignal::new();
+    let thread = thread::Builder::new()
+        .name("responder".to_owned())
+        .spawn({
+            let stop = stop.clone();
+            move || {
+                if let Some(cpu) = cpu {
+                    bind_thread(cpu).map_err(TransportError::Failed)?;
+                }
+                responder.serve(&stop)
+            }
+        })
+        .map_err(|error| TransportError::Failed(format!("no thread for the responder: {error}")))?;
+    Ok((answer, Serving { cell, path, stop, thread: Some(thread), begun: None }))
+}
+
+impl Serving {
+    /// Which way the slice comes in.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the counters: from here on, traffic is the slice's.
+    pub fn start(&mut self) {
+        self.begun = Some((PathWatch::begin(&self.path), CpuTime::now()));
+    }
+
+    /// Ends the slice. `messages` were sent by the client, if all went well there.
+    #[must_use]
+    pub fn finish(mut self, messages: Option<u64>) -> Observation {
+        let cpu_ns = self.begun.as_ref().map_or(0, |(_, cpu)| cpu.elapsed_ns());
+        let served = self.end();
+        let mut error = None;
+        let received = served.unwrap_or_else(|failed| {
+            error = Some(failed.to_string());
+            Received::default()
+        });
+        let counters = match (self.begun.take(), messages) {
+            (Some((Ok(watch), _)), Some(messages)) => {
+                watch.finish(PayloadMoved::by_responder(&self.cell, messages))
+            }
+            (Some((Err(reason), _)), Some(_)) => {
+                error.get_or_insert(reason);
+                crate::report::Counters::default()
+            }
+            _ => crate::report::Counters::default(),
+        };
+        Observation { received, counters, cpu_ns, error }
+    }
+
+    fn end(&mut self) -> Result<Received, TransportError> {
+        self.stop.give(StopReason::Finished);
+        let Some(thread) = self.thread.take() else { return Ok(Received::default()) };
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(TransportError::Failed("the responder panicked".to_owned())))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
