@@ -1,11 +1,24 @@
 //! The harness of fabricbench: one measuring loop a pattern for every transport.
+//!
+//! Floors, each of which uses only what is under it; `docs/architecture.md` draws them.
+//!
+//! | floor | modules |
+//! | --- | --- |
+//! | 6 | [`cli`]: a file a subcommand |
+//! | 5 | [`control`]: the conversation between client and server; [`run`]: a plan, carried out |
+//! | 4 | [`session`]: a cell, a transport and a loop meet |
+//! | 3 | [`engine`]: the measuring loops |
+//! | 2 | [`transport`]: how a message travels; [`observe`]: what the machine did meanwhile |
+//! | 1 | [`plan`], [`stats`], [`clock`], [`report`], and the crates of the three backends |
 
+pub mod cli;
 pub mod clock;
 pub mod control;
 pub mod engine;
 pub mod observe;
 pub mod plan;
 pub mod report;
+pub mod run;
 pub mod session;
 pub mod stats;
 pub mod transport;

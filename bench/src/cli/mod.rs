@@ -1,0 +1,122 @@
+//! The `fabricbench` command: arguments in, plan out. A file a subcommand.
+
+mod local_server;
+mod options;
+mod probe;
+mod progress;
+mod run;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The control connection's port when nobody says otherwise.
+pub const DEFAULT_PORT: u16 = 18570;
+
+/// Compares RDMA verbs, gRPC over IPoIB and gRPC over Ethernet with one harness.
+#[derive(Debug, Parser)]
+#[command(
+    name = "fabricbench",
+    version,
+    propagate_version = true,
+    after_help = "Two hosts: `fabricbench serve` on one, `fabricbench run HOST` on the other.\n\
+                  One host: `fabricbench run`. What is here: `fabricbench probe`."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Wait for clients and serve one test after the other
+    Serve(serve::ServeArguments),
+    /// Measure against a server, or against a server process on this host
+    Run(Box<run::RunArguments>),
+    /// Show what this host has, and which transports that makes possible
+    Probe(probe::ProbeArguments),
+}
+
+/// How a command ended, as its exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything that was asked for is measured: 0.
+    Complete,
+    /// Something went wrong before or beside the measurement: 1.
+    Error,
+    /// The arguments make no sense: 2, as clap's own.
+    Usage,
+    /// Some cells are unsupported, failed or skipped: 3.
+    Partial,
+    /// No cell is measured: 4.
+    Nothing,
+    /// Ended by SIGINT: 130.
+    Interrupted,
+}
+
+impl Exit {
+    /// The number.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Complete => 0,
+            Self::Error => 1,
+            Self::Usage => 2,
+            Self::Partial => 3,
+            Self::Nothing => 4,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+/// Parses the command line and does what it says.
+#[must_use]
+pub fn main() -> ExitCode {
+    let exit = match Cli::parse().command {
+        Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Probe(arguments) => probe::probe(&arguments),
+    };
+    let exit = exit.unwrap_or_else(|failure| {
+        // One line: what failed, on what, what to do.
+        eprintln!("fabricbench: {failure}");
+        failure.exit()
+    });
+    ExitCode::from(exit.code())
+}
+
+/// Why a command ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The arguments make no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// Anything else.
+    #[error("{0}")]
+    Error(String),
+}
+
+impl Failure {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::Usage,
+            Self::Error(_) => Exit::Error,
+        }
+    }
+
+    fn error(error: impl std::fmt::Display) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
+/// Prints to standard output; a reader that has gone away (`| head`) ends the program quietly.
+fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written
+            .map_err(|error| Failure::Error(format!("cannot write to standard output: {error}"))),
+    }
+}

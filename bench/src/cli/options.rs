@@ -1,0 +1,185 @@
+//! Options of several commands, and how their values are read.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::{
+    plan::{Sizes, parse_bytes},
+    session::Affinity,
+    transport::VerbsSettings,
+};
+
+/// Options of the verbs transports, with perftest's letters where it has them.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Verbs (given once, here; the server follows)")]
+pub(super) struct VerbsOptions {
+    /// RDMA device [default: the first with an active port]
+    #[arg(short = 'd', long, value_name = "NAME")]
+    device: Option<String>,
+    /// RDMA device on the server [default: one of the same name, else the first active]
+    #[arg(long, value_name = "NAME")]
+    peer_device: Option<String>,
+    /// Port of the device [default: the first active]
+    #[arg(short = 'i', long, value_name = "PORT")]
+    ib_port: Option<u8>,
+    /// GID index, on both sides [default: chosen and explained]
+    #[arg(short = 'x', long, value_name = "INDEX")]
+    gid_index: Option<u32>,
+    /// GID index on the server, where it differs
+    #[arg(long, value_name = "INDEX")]
+    peer_gid_index: Option<u32>,
+    /// Receives kept posted
+    #[arg(short = 'r', long, value_name = "N", default_value_t = 512,
+          value_parser = clap::value_parser!(u32).range(2..=32_768))]
+    rx_depth: u32,
+    /// Sends between two signalled ones in a push (at most a quarter of the depth)
+    #[arg(short = 'Q', long, value_name = "N", default_value_t = 32,
+          value_parser = clap::value_parser!(u32).range(1..=32_768))]
+    cq_mod: u32,
+    /// Largest message sent inline, in bytes [default: up to 220, as the queue pair allows]
+    #[arg(short = 'I', long, value_name = "BYTES")]
+    inline_size: Option<u32>,
+    /// Path MTU in bytes [default: the smaller of both ports']
+    #[arg(short = 'm', long, value_name = "BYTES", value_parser = parse_mtu)]
+    mtu: Option<u32>,
+    /// Service level
+    #[arg(short = 'S', long, value_name = "LEVEL", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=15))]
+    sl: u8,
+    /// Type of service (traffic class)
+    #[arg(short = 'T', long, value_name = "TOS", default_value_t = 0)]
+    tos: u8,
+    /// Timeout of the queue pair: 4.096 us times two to the power of it
+    #[arg(short = 'u', long, value_name = "EXPONENT", default_value_t = 14,
+          value_parser = clap::value_parser!(u8).range(0..=31))]
+    qp_timeout: u8,
+}
+
+impl VerbsOptions {
+    /// For the client's side.
+    pub(super) fn client(&self) -> VerbsSettings {
+        VerbsSettings {
+            device: self.device.clone(),
+            prefer: None,
+            port: self.ib_port,
+            gid_index: self.gid_index,
+            receive_depth: self.rx_depth,
+            completion_moderation: self.cq_mod,
+            inline: self.inline_size,
+            path_mtu: self.mtu,
+            service_level: self.sl,
+            traffic_class: self.tos,
+            timeout: self.qp_timeout,
+        }
+    }
+
+    /// For the server's side, where the client uses `device`.
+    pub(super) fn server(&self, device: Option<String>) -> VerbsSettings {
+        VerbsSettings {
+            device: self.peer_device.clone(),
+            prefer: device,
+            gid_index: self.peer_gid_index.or(self.gid_index),
+            ..self.client()
+        }
+    }
+}
+
+fn parse_mtu(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(mtu @ (256 | 512 | 1024 | 2048 | 4096)) => Ok(mtu),
+        _ => Err("a path MTU is 256, 512, 1024, 2048 or 4096".to_owned()),
+    }
+}
+
+/// `2:8M:x2` and the like.
+pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
+    Sizes::parse(text).map_err(|error| error.to_string())
+}
+
+/// Seconds as a number, or a number with a unit: `5`, `0.5`, `200ms`, `2s`, `1m`.
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "m" => 60.0,
+        _ => return Err(format!("`{text}` is no time; write 5, 0.5, 200ms, 2s or 1m")),
+    };
+    let seconds: f64 = number
+        .parse()
+        .map_err(|_| format!("`{text}` is no time; write 5, 0.5, 200ms, 2s or 1m"))?;
+    match Duration::try_from_secs_f64(seconds * scale) {
+        Ok(time) if !time.is_zero() && time <= Duration::from_secs(86_400) => Ok(time),
+        _ => Err(format!("`{text}` is not between 1 ns and a day")),
+    }
+}
+
+/// A number of messages, K and M as thousands and millions would be ambiguous: plain digits only.
+pub(super) fn parse_count(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Err("0 messages measure nothing".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => Err(format!("`{text}` is no number of messages")),
+    }
+}
+
+/// `0:1`, `3`, or `none`.
+pub(super) fn parse_affinity(text: &str) -> Result<Affinity, String> {
+    if text == "none" {
+        return Ok(Affinity::default());
+    }
+    let cpu = |text: &str| {
+        text.parse().map_err(|_| format!("`{text}` is no processor; write 0, 0:1 or none"))
+    };
+    let (client, server) = match text.split_once(':') {
+        Some((client, server)) => (cpu(client)?, Some(cpu(server)?)),
+        None => (cpu(text)?, None),
+    };
+    Ok(Affinity { client: Some(client), server })
+}
+
+/// A depth.
+pub(super) fn parse_depth(text: &str) -> Result<u32, String> {
+    match parse_bytes(text) {
+        Ok(depth) if (1..=65_536).contains(&depth) => {
+            u32::try_from(depth).map_err(|error| error.to_string())
+        }
+        _ => Err(format!("`{text}` is no depth from 1 to 65536")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        assert_eq!(parse_duration("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(parse_duration("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("200ms"), Ok(Duration::from_millis(200)));
+        assert_eq!(parse_duration("1m"), Ok(Duration::from_secs(60)));
+        for text in ["", "0", "s", "-1", "1h", "1e99", "9999999999", "inf", "..", "1.2.3"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn processors() {
+        let affinity = |client, server| Ok(Affinity { client, server });
+        assert_eq!(parse_affinity("none"), affinity(None, None));
+        assert_eq!(parse_affinity("3"), affinity(Some(3), None));
+        assert_eq!(parse_affinity("0:1"), affinity(Some(0), Some(1)));
+        assert!(parse_affinity("0:").is_err() && parse_affinity("all").is_err());
+    }
+
+    #[test]
+    fn counts_and_depths() {
+        assert_eq!(parse_count("1000"), Ok(1000));
+        assert!(parse_count("0").is_err() && parse_count("1K").is_err());
+        assert_eq!(parse_depth("128"), Ok(128));
+        assert!(parse_depth("0").is_err() && parse_depth("65537").is_err());
+    }
+}

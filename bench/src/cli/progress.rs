@@ -1,0 +1,101 @@
+//! How a run goes, on standard error.
+
+use std::{io::IsTerminal, time::Duration};
+
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{
+    report::{CellRecord, Status},
+    run::Progress,
+    session::Slice,
+};
+
+/// What to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ProgressMode {
+    /// A bar on a terminal, else nothing
+    Auto,
+    /// A line for each finished cell
+    Lines,
+    /// Nothing
+    None,
+}
+
+/// Shows it.
+#[derive(Debug)]
+pub(super) enum Shown {
+    Bar(ProgressBar),
+    Lines,
+    Nothing,
+}
+
+impl Shown {
+    pub(super) fn new(mode: ProgressMode) -> Self {
+        match mode {
+            ProgressMode::Lines => Self::Lines,
+            ProgressMode::None => Self::Nothing,
+            ProgressMode::Auto if !std::io::stderr().is_terminal() => Self::Nothing,
+            ProgressMode::Auto => {
+                let bar = ProgressBar::new(0);
+                // The template is a constant; were it wrong, the default style would be shown.
+                if let Ok(style) = ProgressStyle::with_template(
+                    "[{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg} {eta} left",
+                ) {
+                    bar.set_style(style);
+                }
+                // Drawn from a thread of its own, so seldom that it does not disturb a slice.
+                bar.enable_steady_tick(Duration::from_millis(500));
+                Self::Bar(bar)
+            }
+        }
+    }
+
+    pub(super) fn say(&self, text: &str) {
+        match self {
+            Self::Bar(bar) => bar.set_message(text.to_owned()),
+            Self::Lines => eprintln!("{text}"),
+            Self::Nothing => {}
+        }
+    }
+
+    pub(super) fn end(&self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Progress for Shown {
+    fn begin(&mut self, index: usize, of: usize, slice: &Slice) {
+        if let Self::Bar(bar) = self {
+            bar.set_length(of as u64);
+            bar.set_position(index as u64);
+            bar.set_message(slice.cell.to_string());
+        }
+    }
+
+    fn cell_done(&mut self, cell: &CellRecord) {
+        if let Self::Lines = self {
+            eprintln!("{}", summary(cell));
+        }
+    }
+}
+
+fn summary(cell: &CellRecord) -> String {
+    let name = crate::plan::Cell {
+        transport: cell.transport.clone(),
+        pattern: cell.pattern,
+        size: cell.size,
+    };
+    let figure = match (cell.status, &cell.latency, &cell.throughput, &cell.reason) {
+        (Status::Measured, Some(latency), _, _) => match latency.p50 {
+            Some(p50) => format!("{:.2} us (half round trip, median)", p50 / 1e3),
+            None => format!("{} samples, too few for a median", latency.samples),
+        },
+        (Status::Measured, None, Some(rate), _) => format!("{:.1} MB/s", rate.bytes_per_s / 1e6),
+        (_, _, _, Some(reason)) => reason.clone(),
+        _ => String::new(),
+    };
+    format!("{name}: {figure}")
+}

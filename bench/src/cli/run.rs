@@ -1,0 +1,374 @@
+//! `fabricbench run`.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use clap::{Args, ValueEnum};
+
+use super::{
+    DEFAULT_PORT, Exit, Failure,
+    local_server::LocalServer,
+    options::{
+        VerbsOptions, parse_affinity, parse_count, parse_depth, parse_duration, parse_sizes,
+    },
+    print,
+    progress::{ProgressMode, Shown},
+    serve::stop_on_signals,
+};
+use crate::{
+    clock::TscClock,
+    control::{Client, parse_host},
+    engine::WarmUp,
+    observe::is_emulated_machine,
+    plan::{LEAST_MESSAGES, Pattern, Plan, Sizes, Stop, TransportName},
+    report::{Document, PlanRecord, ResultFile, SCHEMA, Status, csv, long, table},
+    run::{Rules, RunError},
+    session::{Affinity, Host, Initiating, bind_thread},
+    transport::{StopSignal, verbs::VerbsPort},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct RunArguments {
+    /// The server: a name or an address, with or without :PORT [default: a server process on this
+    /// host, for what loopback and one RDMA device can show]
+    #[arg(value_name = "HOST")]
+    host: Option<String>,
+    /// Transports, separated by commas: verbs-write, verbs-send, grpc@PATH, grpc-stock@PATH,
+    /// tcp@PATH; PATH is ipoib, ethernet, loopback or an interface [default: verbs-write,
+    /// verbs-send, grpc@ipoib, grpc@ethernet; without HOST grpc@loopback for the last two]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    transport: Vec<TransportName>,
+    /// Patterns, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "latency,bandwidth")]
+    pattern: Vec<PatternName>,
+    /// Message sizes: 64, 4K, 2:8M:x2 (doubling), 4K:64K:+4K, or several by commas
+    #[arg(short = 's', long, value_name = "SPEC", default_value = "2:8M:x4",
+          value_parser = parse_sizes)]
+    sizes: Sizes,
+    /// All sizes from 2 B to 8 MiB by powers of two, as perftest's -a
+    #[arg(short = 'a', long, conflicts_with = "sizes")]
+    all: bool,
+    /// Timed messages per cell, over all rounds
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
+    iterations: Option<u64>,
+    /// Timed duration per cell, over all rounds [default: 0.6s]
+    #[arg(short = 'D', long, value_name = "TIME", conflicts_with = "iterations",
+          value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Interleaved rounds in which each cell is measured
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Untimed messages before each slice, at most (and at most 50 ms)
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = parse_count)]
+    warm_up: u64,
+    /// Messages in flight in a push [default: 128, and at most 8 MiB]
+    #[arg(short = 't', long = "depth", visible_alias = "tx-depth", value_name = "N",
+          value_parser = parse_depth)]
+    depth: Option<u32>,
+    /// Seed of the order of transports and of the payload [default: from the clock]
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// Write the result here as JSON, after every slice
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    progress: ProgressMode,
+    /// Port of the server's control connection
+    #[arg(short = 'p', long, default_value_t = DEFAULT_PORT)]
+    port: u16,
+    /// Time without an answer, or without a completion, after which the server is given up
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// Processor of the client's measuring thread, and of the server's after a colon, or `none`
+    /// [default: one each if both sides share a kernel, else none]
+    #[arg(long, value_name = "CPU[:CPU]", value_parser = parse_affinity)]
+    cpus: Option<Affinity>,
+    #[command(flatten)]
+    verbs: VerbsOptions,
+}
+
+/// What goes to standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Transports side by side, a row a size
+    Table,
+    /// Every figure, a row a cell
+    Long,
+    /// The result document
+    Json,
+    /// Comma-separated values
+    Csv,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PatternName {
+    /// Ping-pong
+    Latency,
+    /// Push, confirmed by the receiver
+    Bandwidth,
+}
+
+pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
+    let plan = plan(arguments)?;
+    let file = match &arguments.output {
+        Some(path) => Some(ResultFile::create(path).map_err(Failure::error)?),
+        None => None,
+    };
+    let stop = stop_on_signals()?;
+    let here = Host::here().map_err(Failure::Error)?;
+    let mut document = document(arguments, &plan, &here);
+    let mut shown = Shown::new(arguments.progress);
+
+    let outcome = connect(arguments, &here, &stop, &shown).and_then(|(mut client, server)| {
+        document.server = Some(client.there.environment.clone());
+        document.warnings = warnings(&here, &client.there);
+        let initiating =
+            initiating(arguments, here.clone(), &client, stop.clone()).map_err(Ended::NotBegun)?;
+        let rules = Rules {
+            depth: arguments.depth,
+            warm_up: WarmUp { messages: arguments.warm_up, ..WarmUp::default() },
+            patience: arguments.timeout,
+        };
+        let outcome = crate::run::run(
+            &plan,
+            rules,
+            &initiating,
+            &mut client,
+            &mut document,
+            file.as_ref(),
+            &mut shown,
+        );
+        client.end();
+        drop(server);
+        outcome.map_err(Ended::Run)
+    });
+    shown.end();
+    // Whatever happened, standard output gets one whole document of what there is.
+    if let Err(Ended::NotBegun(failure)) = outcome {
+        if arguments.format == Format::Json {
+            render(arguments.format, &document)?;
+        }
+        return Err(failure);
+    }
+    render(arguments.format, &document)?;
+    match outcome {
+        Ok(()) => Ok(verdict(&document)),
+        Err(Ended::Run(RunError::Interrupted)) => {
+            eprintln!("fabricbench: {}", RunError::Interrupted);
+            Ok(Exit::Interrupted)
+        }
+        Err(Ended::Run(lost @ RunError::PeerLost(_))) => {
+            eprintln!("fabricbench: {lost}");
+            Ok(match verdict(&document) {
+                Exit::Nothing => Exit::Nothing,
+                _ => Exit::Partial,
+            })
+        }
+        Err(Ended::Run(error @ RunError::Output(_))) => Err(Failure::error(error)),
+        Err(Ended::NotBegun(failure)) => Err(failure),
+    }
+}
+
+enum Ended {
+    NotBegun(Failure),
+    Run(RunError),
+}
+
+fn plan(arguments: &RunArguments) -> Result<Plan, Failure> {
+    let transports = transports(arguments)?;
+    let mut patterns = Vec::new();
+    for pattern in &arguments.pattern {
+        let pattern = match pattern {
+            PatternName::Latency => Pattern::Latency,
+            PatternName::Bandwidth => Pattern::Bandwidth,
+        };
+        if !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
+    let sizes = if arguments.all {
+        Sizes::parse("2:8M:x2").map_err(Failure::error)?
+    } else {
+        arguments.sizes.clone()
+    };
+    let stop = match (arguments.iterations, arguments.duration) {
+        (Some(messages), _) => Stop::Messages(messages),
+        (None, Some(time)) => Stop::After(time),
+        (None, None) => Stop::default(),
+    };
+    let rounds = match stop {
+        // A round without a message would be no round.
+        Stop::Messages(all) => arguments.rounds.min(u32::try_from(all).unwrap_or(u32::MAX)),
+        Stop::After(_) => arguments.rounds,
+    };
+    let clock = || {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(1, |since| u64::try_from(since.as_nanos()).unwrap_or(1))
+    };
+    let seed = arguments.seed.unwrap_or_else(clock);
+    Ok(Plan::new(&transports, &patterns, &sizes, stop, rounds, seed))
+}
+
+fn transports(arguments: &RunArguments) -> Result<Vec<TransportName>, Failure> {
+    let mut transports: Vec<TransportName> = Vec::new();
+    for transport in &arguments.transport {
+        if transports.contains(transport) {
+            return Err(Failure::Usage(format!("transport {transport} is named twice")));
+        }
+        transports.push(transport.clone());
+    }
+    if transports.is_empty() {
+        let names: &[&str] = match arguments.host {
+            Some(_) => &["verbs-write", "verbs-send", "grpc@ipoib", "grpc@ethernet"],
+            None => &["verbs-write", "verbs-send", "grpc@loopback"],
+        };
+        for name in names {
+            transports.push(name.parse().map_err(Failure::error)?);
+        }
+    }
+    Ok(transports)
+}
+
+fn connect(
+    arguments: &RunArguments,
+    here: &Host,
+    stop: &StopSignal,
+    shown: &Shown,
+) -> Result<(Client, Option<LocalServer>), Ended> {
+    let (host, port, server) = match &arguments.host {
+        Some(text) => {
+            let (host, port) = parse_host(text, arguments.port)
+                .map_err(|reason| Ended::NotBegun(Failure::Usage(reason)))?;
+            (host, port, None)
+        }
+        None => {
+            let server = LocalServer::start().map_err(Ended::NotBegun)?;
+            (server.address.ip().to_string(), server.address.port(), Some(server))
+        }
+    };
+    let queued = |before| shown.say(&format!("the server is busy: {before} before us"));
+    let client = Client::connect(&host, port, here, arguments.timeout, stop, queued)
+        .map_err(|error| Ended::NotBegun(Failure::error(error)))?;
+    Ok((client, server))
+}
+
+fn initiating(
+    arguments: &RunArguments,
+    here: Host,
+    client: &Client,
+    stop: StopSignal,
+) -> Result<Initiating<TscClock>, Failure> {
+    let affinity = arguments.cpus.unwrap_or_else(|| Affinity::automatic(&here, &client.there));
+    // Calibrated before it is bound: that sleeps, and may as well do so anywhere.
+    let clock = TscClock::new();
+    if let Some(cpu) = affinity.client {
+        bind_thread(cpu).map_err(Failure::Usage)?;
+    }
+    let verbs = arguments.verbs.client();
+    let port = VerbsPort::open(&verbs);
+    let device = port.as_ref().ok().map(|port| port.port.device.clone());
+    Ok(Initiating {
+        clock,
+        here,
+        there: client.there.clone(),
+        control: Some(client.address),
+        port,
+        verbs,
+        peer_verbs: arguments.verbs.server(device),
+        affinity,
+        connect_timeout: arguments.timeout,
+        stop,
+    })
+}
+
+fn document(arguments: &RunArguments, plan: &Plan, here: &Host) -> Document {
+    let mut transports = Vec::new();
+    let mut patterns = Vec::new();
+    let mut sizes = Vec::new();
+    for cell in &plan.cells {
+        if !transports.contains(&cell.transport) {
+            transports.push(cell.transport.clone());
+        }
+        if !patterns.contains(&cell.pattern) {
+            patterns.push(cell.pattern);
+        }
+        if !sizes.contains(&cell.size) {
+            sizes.push(cell.size);
+        }
+    }
+    let stop = match plan.stop {
+        Stop::Messages(messages) => format!("{messages} messages a cell"),
+        Stop::After(time) => {
+            format!("{time:?} a cell, and at least {LEAST_MESSAGES} messages")
+        }
+    };
+    Document {
+        schema: SCHEMA.to_owned(),
+        fabricbench: env!("CARGO_PKG_VERSION").to_owned(),
+        complete: false,
+        started_unix_s: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+        command: std::env::args().collect(),
+        plan: PlanRecord {
+            transports,
+            patterns,
+            sizes,
+            stop,
+            warm_up: format!(
+                "each slice: {} messages or {:?}, whichever comes first, at least 1",
+                arguments.warm_up,
+                WarmUp::default().time
+            ),
+            rounds: plan.rounds,
+            seed: plan.seed,
+            loop_kind: "closed".to_owned(),
+        },
+        client: here.environment.clone(),
+        server: None,
+        warnings: Vec::new(),
+        cells: Vec::new(),
+    }
+}
+
+fn warnings(here: &Host, there: &Host) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (side, host) in [("client", here), ("server", there)] {
+        if is_emulated_machine(&host.environment) {
+            warnings.push(format!(
+                "the {side} is an emulated machine (QEMU TCG): its times say nothing of any real \
+                 one; only ratios within this run mean something"
+            ));
+        }
+    }
+    warnings
+}
+
+fn render(format: Format, document: &Document) -> Result<(), Failure> {
+    match format {
+        Format::Table => print(&table(document)),
+        Format::Long => print(&long(document)),
+        Format::Csv => print(&csv(document)),
+        Format::Json => {
+            let text = serde_json::to_string_pretty(document).map_err(Failure::error)?;
+            print(&format!("{text}\n"))
+        }
+    }
+}
+
+fn verdict(document: &Document) -> Exit {
+    let measured = document.cells.iter().filter(|cell| cell.status == Status::Measured).count();
+    match measured {
+        0 => Exit::Nothing,
+        all if all == document.cells.len() => Exit::Complete,
+        _ => Exit::Partial,
+    }
+}

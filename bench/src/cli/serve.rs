@@ -1,0 +1,115 @@
+//! `fabricbench serve`.
+
+use std::{
+    io::Read,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Mutex,
+    time::Duration,
+};
+
+use clap::Args;
+
+use super::{DEFAULT_PORT, Exit, Failure, options::parse_duration, print};
+use crate::{
+    control::{Notice, Server},
+    session::Host,
+    transport::{StopReason, StopSignal},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct ServeArguments {
+    /// Port of the control connection; 0 takes any free one and prints it
+    #[arg(short = 'p', long, default_value_t = DEFAULT_PORT)]
+    port: u16,
+    /// Address to listen on [default: all, IPv6 and IPv4]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<IpAddr>,
+    /// Give a client up that is silent for so long
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// End when standard input ends: for a server that another program starts
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
+}
+
+pub(super) fn serve(arguments: &ServeArguments) -> Result<Exit, Failure> {
+    let stop = stop_on_signals()?;
+    let server = bind(arguments)?;
+    // A host that cannot say what it has cannot serve.
+    Host::here().map_err(Failure::Error)?;
+    print(&format!(
+        "fabricbench {} listening on {}\n",
+        env!("CARGO_PKG_VERSION"),
+        server.address()
+    ))?;
+    if arguments.until_stdin_ends {
+        end_with_stdin(&stop)?;
+    }
+    let host = || {
+        Host::here().unwrap_or_else(|reason| Host {
+            environment: crate::observe::environment(),
+            interfaces: Vec::new(),
+            boot: None,
+            network_namespace: None,
+            rdma: Err(reason),
+        })
+    };
+    // One line at a time, from whichever client's thread.
+    let log = Mutex::new(());
+    let notify = |notice: Notice<'_>| {
+        let _line = log.lock();
+        match notice {
+            Notice::Began(peer) => eprintln!("{peer}: testing"),
+            Notice::Queued(peer, position) => eprintln!("{peer}: waits behind {position}"),
+            Notice::Ended(peer, how) => eprintln!("{peer}: {how}"),
+            Notice::Refused(why) => eprintln!("refused: {why}"),
+        }
+    };
+    server.serve(&host, &stop, &notify).map_err(Failure::error)?;
+    Ok(Exit::Complete)
+}
+
+/// IPv6 takes IPv4 in as well, unless the host has it switched off.
+fn bind(arguments: &ServeArguments) -> Result<Server, Failure> {
+    let on = |address| Server::bind(SocketAddr::new(address, arguments.port), arguments.timeout);
+    match arguments.listen {
+        Some(address) => on(address).map_err(Failure::error),
+        None => on(Ipv6Addr::UNSPECIFIED.into())
+            .or_else(|six| on(Ipv4Addr::UNSPECIFIED.into()).map_err(|_| Failure::error(six))),
+    }
+}
+
+/// SIGINT and SIGTERM end every wait.
+pub(super) fn stop_on_signals() -> Result<StopSignal, Failure> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let stop = StopSignal::new();
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| Failure::Error(format!("cannot handle signals: {error}")))?;
+    let given = stop.clone();
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for (count, _) in signals.forever().enumerate() {
+                given.give(StopReason::Interrupted);
+                // The second one means it.
+                if count > 0 {
+                    std::process::exit(i32::from(Exit::Interrupted.code()));
+                }
+            }
+        })
+        .map_err(|error| Failure::Error(format!("cannot handle signals: {error}")))?;
+    Ok(stop)
+}
+
+fn end_with_stdin(stop: &StopSignal) -> Result<(), Failure> {
+    let stop = stop.clone();
+    std::thread::Builder::new()
+        .name("stdin".to_owned())
+        .spawn(move || {
+            let mut sink = [0; 64];
+            while std::io::stdin().read(&mut sink).is_ok_and(|read| read > 0) {}
+            stop.give(StopReason::Finished);
+        })
+        .map(drop)
+        .map_err(|error| Failure::Error(format!("cannot watch standard input: {error}")))
+}

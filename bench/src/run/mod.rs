@@ -1,0 +1,126 @@
+//! A plan, carried out: slice after slice, the document whole after each.
+
+mod tally;
+
+use std::time::Duration;
+
+use tally::Tally;
+use thiserror::Error;
+
+use crate::{
+    clock::Clock,
+    engine::{Task, WarmUp, slices},
+    plan::{Pattern, Plan, default_depth},
+    report::{CellRecord, Document, OutputError, ResultFile, Status},
+    session::{Conversation, Initiating, Slice, SliceError, SliceRecord},
+    transport::{Patience, StopReason},
+};
+
+/// Told how a run goes.
+pub trait Progress {
+    /// A slice begins: number `index` of `of`.
+    fn begin(&mut self, index: usize, of: usize, slice: &Slice);
+    /// A cell has all its rounds, or will never have them.
+    fn cell_done(&mut self, cell: &CellRecord);
+}
+
+/// What is the same for every slice.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Messages in flight in a push; `None`: [`default_depth`].
+    pub depth: Option<u32>,
+    /// What is done before the clock starts, in each slice.
+    pub warm_up: WarmUp,
+    /// An operation that is not done by then is given up.
+    pub patience: Duration,
+}
+
+/// Why a run ended early.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The result could not be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// The server is lost.
+    #[error("lost the server: {0}; what was measured before is kept")]
+    PeerLost(String),
+    /// The user interrupted.
+    #[error("interrupted; what was measured before is kept")]
+    Interrupted,
+}
+
+/// Measures the cells of `plan` into `document`, which is written to `file` after every slice.
+///
+/// # Errors
+/// [`RunError`]; the document then holds what was measured before, and says of the rest why not.
+pub fn run<C: Clock>(
+    plan: &Plan,
+    rules: Rules,
+    initiating: &Initiating<C>,
+    conversation: &mut impl Conversation,
+    document: &mut Document,
+    file: Option<&ResultFile>,
+    progress: &mut impl Progress,
+) -> Result<(), RunError> {
+    let mut tallies: Vec<Tally> = plan.cells.iter().cloned().map(Tally::new).collect();
+    document.cells = tallies.iter().map(Tally::record).collect();
+    let order: Vec<_> = slices(plan).collect();
+    let mut ended = Ok(());
+    for (index, next) in order.iter().enumerate() {
+        let Some(tally) = tallies.get_mut(next.cell) else { continue };
+        if tally.is_over() {
+            continue;
+        }
+        let slice = slice(plan, rules, tally, next.round, initiating.affinity.server);
+        progress.begin(index, order.len(), &slice);
+        let measured = initiating.measure(conversation, &slice);
+        let stopped = match &measured {
+            Err(SliceError::Stopped(reason)) => Some(reason.clone()),
+            _ => None,
+        };
+        tally.add(next.round, slice.depth, measured);
+        let last = next.round + 1 == plan.rounds;
+        if let Some(record) = document.cells.get_mut(next.cell) {
+            *record = tally.record();
+            if last || record.status != Status::Measured {
+                progress.cell_done(record);
+            }
+        }
+        if let Some(file) = file {
+            file.write(document)?;
+        }
+        match stopped {
+            Some(StopReason::PeerLost(how)) => ended = Err(RunError::PeerLost(how)),
+            Some(StopReason::Interrupted | StopReason::Finished) => {
+                ended = Err(RunError::Interrupted);
+            }
+            None => continue,
+        }
+        break;
+    }
+    // A device or pipe is written once, at the end, so it needs the document also when it was cut.
+    document.complete = ended.is_ok();
+    if let Some(file) = file {
+        file.finish(document)?;
+    }
+    ended
+}
+
+fn slice(plan: &Plan, rules: Rules, tally: &Tally, round: u32, server_cpu: Option<u32>) -> Slice {
+    let cell = tally.cell().clone();
+    let depth = match cell.pattern {
+        Pattern::Latency => 1,
+        Pattern::Bandwidth => rules.depth.unwrap_or_else(|| default_depth(cell.size)),
+    };
+    let stop = plan.stop.share(round, plan.rounds);
+    let task = Task {
+        stop,
+        least_messages: stop.least_messages(plan.rounds),
+        warm_up: rules.warm_up,
+        patience: Patience(rules.patience),
+    };
+    Slice { cell, depth, seed: plan.seed ^ u64::from(round), server_cpu, task }
+}
+
+/// What one slice came to, for the tally.
+type Measured = Result<SliceRecord, SliceError>;

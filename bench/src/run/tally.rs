@@ -1,0 +1,311 @@
+//! The rounds of one cell, added up.
+
+use std::collections::BTreeMap;
+
+use super::Measured;
+use crate::{
+    plan::Cell,
+    report::{
+        Absent, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind, Path,
+        PayloadCheck, Proof, RoundRecord, Status, Throughput,
+    },
+    session::SliceError,
+    stats::{Histogram, Quantile},
+};
+
+/// The normal quantile of a 95 % interval.
+const Z_95: f64 = 1.96;
+
+/// Rounds of one cell so far.
+#[derive(Debug)]
+pub(super) struct Tally {
+    cell: Cell,
+    failed: Option<(Status, String)>,
+    paths: Option<(Path, Path)>,
+    // Boxed, and only there once something was measured: a plan may hold thousands of cells.
+    round_trips: Option<Box<Histogram>>,
+    elapsed: u64,
+    depth: u32,
+    warm_up: u64,
+    timed: u64,
+    counters: Option<(Counters, Counters)>,
+    cpu: CpuCost,
+    payload: PayloadCheck,
+    settings: BTreeMap<String, String>,
+    rounds: Vec<RoundRecord>,
+}
+
+impl Tally {
+    pub(super) fn new(cell: Cell) -> Self {
+        Self {
+            cell,
+            failed: None,
+            paths: None,
+            round_trips: None,
+            elapsed: 0,
+            depth: 0,
+            warm_up: 0,
+            timed: 0,
+            counters: None,
+            cpu: CpuCost { client_ns: 0, server_ns: 0 },
+            payload: PayloadCheck { verified_messages: 0, corrupt_messages: 0 },
+            settings: BTreeMap::new(),
+            rounds: Vec::new(),
+        }
+    }
+
+    pub(super) fn cell(&self) -> &Cell {
+        &self.cell
+    }
+
+    /// Whether further rounds are of no use.
+    pub(super) fn is_over(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    pub(super) fn add(&mut self, round: u32, depth: u32, measured: Measured) {
+        let slice = match measured {
+            Ok(slice) => slice,
+            Err(error) => return self.fail(round, &error),
+        };
+        self.rounds.push(RoundRecord {
+            round,
+            messages: slice.timed,
+            elapsed_ns: slice.elapsed,
+            p50: slice.round_trips.quantile(0.5).value().map(half),
+        });
+        self.depth = depth;
+        self.warm_up += slice.warm_up;
+        self.timed += slice.timed;
+        self.elapsed += slice.elapsed;
+        self.cpu.client_ns += slice.cpu.client_ns;
+        self.cpu.server_ns += slice.cpu.server_ns;
+        self.payload.verified_messages += slice.payload.verified_messages;
+        self.payload.corrupt_messages += slice.payload.corrupt_messages;
+        self.settings = slice.settings;
+        self.paths = Some((slice.path, slice.peer_path));
+        self.counters = Some(match self.counters.take() {
+            None => (slice.counters, slice.peer_counters),
+            Some((here, there)) => (sum(here, slice.counters), sum(there, slice.peer_counters)),
+        });
+        if !slice.round_trips.is_empty() {
+            match &mut self.round_trips {
+                Some(all) => all.merge(&slice.round_trips),
+                none => *none = Some(Box::new(slice.round_trips)),
+            }
+        }
+    }
+
+    fn fail(&mut self, round: u32, error: &SliceError) {
+        let reason = match (error, round) {
+            (SliceError::Failed(reason), round) if round > 0 => {
+                format!("in round {} (rounds before it went well): {reason}", round + 1)
+            }
+            _ => error.to_string(),
+        };
+        // An interrupt takes nothing from the rounds that were finished.
+        if matches!(error, SliceError::Stopped(_)) && !self.rounds.is_empty() {
+            return;
+        }
+        self.failed = Some((error.status(), reason));
+    }
+
+    /// The cell as a document shows it now.
+    pub(super) fn record(&self) -> CellRecord {
+        let mut record = CellRecord {
+            transport: self.cell.transport.clone(),
+            pattern: self.cell.pattern,
+            size: self.cell.size,
+            status: Status::Skipped,
+            reason: None,
+            path: self.paths.as_ref().map(|(here, _)| here.clone()),
+            peer_path: self.paths.as_ref().map(|(_, there)| there.clone()),
+            latency: None,
+            throughput: None,
+            counters: None,
+            peer_counters: None,
+            cpu: None,
+            payload: None,
+            settings: None,
+            rounds: Vec::new(),
+        };
+        if let Some((status, reason)) = &self.failed {
+            record.status = *status;
+            record.reason = Some(reason.clone());
+            return record;
+        }
+        if self.rounds.is_empty() {
+            record.reason = Some("the run ended before its turn".to_owned());
+            return record;
+        }
+        record.status = Status::Measured;
+        record.latency = self.round_trips.as_deref().and_then(latency);
+        record.throughput = self.throughput();
+        if let Some((here, there)) = &self.counters {
+            record.counters = Some(here.clone());
+            record.peer_counters = Some(there.clone());
+        }
+        record.cpu = Some(self.cpu);
+        record.payload = Some(self.payload);
+        record.settings = Some(CellSettings {
+            depth: self.depth,
+            warm_up_messages: self.warm_up,
+            messages: self.timed,
+            transport: self.settings.clone(),
+        });
+        record.rounds.clone_from(&self.rounds);
+        record
+    }
+
+    /// Totals by total time; absent if the clock did not advance.
+    fn throughput(&self) -> Option<Throughput> {
+        if self.elapsed == 0 {
+            return None;
+        }
+        let messages_per_s = self.timed as f64 * 1e9 / self.elapsed as f64;
+        Some(Throughput { bytes_per_s: messages_per_s * self.cell.size as f64, messages_per_s })
+    }
+}
+
+/// Half of a round trip, in nanoseconds.
+fn half(round_trip: u64) -> f64 {
+    round_trip as f64 / 2.0
+}
+
+fn latency(round_trips: &Histogram) -> Option<Latency> {
+    let mut absent = BTreeMap::new();
+    let mut quantile = |name: &str, q: f64| match round_trips.quantile(q) {
+        Quantile::Known(value) => Some(half(value)),
+        Quantile::TooFew { needs, has } => {
+            absent.insert(name.to_owned(), Absent { needs_samples: needs, has_samples: has });
+            None
+        }
+    };
+    let (p50, p99, p999) = (quantile("p50", 0.5), quantile("p99", 0.99), quantile("p999", 0.999));
+    Some(Latency {
+        unit: "ns".to_owned(),
+        kind: LatencyKind::HalfRoundTrip,
+        samples: round_trips.len(),
+        min: half(round_trips.min()?),
+        p50,
+        p99,
+        p999,
+        max: half(round_trips.max()?),
+        mean: round_trips.mean()? / 2.0,
+        p50_interval_95: round_trips
+            .median_interval(Z_95)
+            .map(|interval| [half(interval.low), half(interval.high)]),
+        absent,
+    })
+}
+
+fn sum(one: Counters, other: Counters) -> Counters {
+    let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+    let mut rdma = one.rdma;
+    for (name, moved) in other.rdma {
+        *rdma.entry(name).or_default() += moved;
+    }
+    let proof = match (one.proof, other.proof) {
+        (Some(one), Some(other)) => Some(Proof {
+            // Holds only if it held every time; a failure would have failed the cell.
+            holds: one.holds.zip(other.holds).map(|(one, other)| one && other),
+            payload_tx_bytes: one.payload_tx_bytes + other.payload_tx_bytes,
+            payload_rx_bytes: one.payload_rx_bytes + other.payload_rx_bytes,
+            text: format!("{LAST_ROUND}{}", other.text),
+        }),
+        _ => None,
+    };
+    Counters {
+        interface_tx_bytes: add(one.interface_tx_bytes, other.interface_tx_bytes),
+        interface_rx_bytes: add(one.interface_rx_bytes, other.interface_rx_bytes),
+        rdma,
+        proof,
+    }
+}
+
+/// The sums have their own figures; the words are those of one round.
+const LAST_ROUND: &str = "in the last round: ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{plan::Pattern, transport::StopReason};
+
+    fn tally(pattern: Pattern) -> Tally {
+        let transport = "tcp@loopback".parse().unwrap();
+        Tally::new(Cell { transport, pattern, size: 1000 })
+    }
+
+    fn path() -> Path {
+        Path {
+            kind: crate::report::PathKind::Loopback,
+            device: None,
+            port: None,
+            interface: Some("lo".to_owned()),
+            emulated: false,
+            backing: None,
+            address: None,
+            mtu: None,
+            chosen: None,
+        }
+    }
+
+    fn slice(samples: &[u64]) -> Measured {
+        let mut round_trips = Histogram::new();
+        samples.iter().for_each(|&sample| round_trips.record(sample));
+        let counters = Counters { interface_tx_bytes: Some(10), ..Counters::default() };
+        Ok(crate::session::SliceRecord {
+            warm_up: 1,
+            timed: samples.len() as u64,
+            elapsed: samples.iter().sum(),
+            round_trips,
+            path: path(),
+            peer_path: path(),
+            counters: counters.clone(),
+            peer_counters: counters,
+            cpu: CpuCost { client_ns: 1, server_ns: 2 },
+            payload: PayloadCheck { verified_messages: 1, corrupt_messages: 0 },
+            settings: BTreeMap::new(),
+        })
+    }
+
+    #[test]
+    fn rounds_add_up_to_one_distribution_and_one_rate() {
+        let mut tally = tally(Pattern::Latency);
+        tally.add(0, 1, slice(&[1000; 10]));
+        tally.add(1, 1, slice(&[3000; 10]));
+        let record = tally.record();
+        let latency = record.latency.unwrap();
+        assert_eq!((latency.samples, latency.min, latency.max), (20, 500.0, 1500.0));
+        assert_eq!((latency.p50, latency.mean), (Some(500.0), 1000.0));
+        assert_eq!(latency.p99, None);
+        assert_eq!(latency.absent["p99"], Absent { needs_samples: 1000, has_samples: 20 });
+        let rate = record.throughput.unwrap();
+        assert_eq!(rate.messages_per_s, 500_000.0, "20 round trips in 40 us");
+        assert_eq!(record.counters.unwrap().interface_tx_bytes, Some(20));
+        assert_eq!(record.rounds.len(), 2);
+    }
+
+    #[test]
+    fn a_failed_round_leaves_no_figure() {
+        let mut tally = tally(Pattern::Latency);
+        tally.add(0, 1, slice(&[1000; 30]));
+        tally.add(1, 1, Err(SliceError::Failed("cut".to_owned())));
+        let record = tally.record();
+        assert_eq!(record.status, Status::Failed);
+        assert_eq!(record.latency, None);
+        assert!(record.reason.unwrap().contains("in round 2"));
+    }
+
+    #[test]
+    fn an_interrupt_keeps_the_finished_rounds() {
+        let mut tally = tally(Pattern::Latency);
+        let interrupted = || Err(SliceError::Stopped(StopReason::Interrupted));
+        tally.add(0, 1, interrupted());
+        assert_eq!(tally.record().status, Status::Skipped);
+        let mut tally = super::tests::tally(Pattern::Latency);
+        tally.add(0, 1, slice(&[1000; 30]));
+        tally.add(1, 1, interrupted());
+        assert_eq!(tally.record().status, Status::Measured);
+    }
+}
