@@ -222,6 +222,9 @@ fn locked_memory_is_checked_before_registering() {
         "{text}"
     );
     assert!(text.contains(&format!("RLIMIT_MEMLOCK is {limit}")), "{text}");
+    // Before anything is mapped: this much is not to be had at all.
+    let error = with_limit(limit, || pd.register(1 << 46, Access::LOCAL_WRITE)).unwrap_err();
+    assert!(matches!(error, Error::LockedMemory { .. }), "{error}");
     // Within the limit it goes, and what is pinned then counts.
     with_limit(limit, || {
         let held = pd.register(40 * 1024, Access::LOCAL_WRITE).unwrap();
