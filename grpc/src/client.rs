@@ -168,10 +168,13 @@ pub struct PushStream {
 impl PushStream {
     /// Hands `message` over, waiting for room.
     ///
-    /// When it resolves, the message stands in this stream's queue, which holds 256 KiB and 1024
+    /// When it resolves, the message stands in this stream's queue, which holds 1 MiB and 4096
     /// messages, or one message if that is larger. From there tonic encodes it, HTTP/2 buffers up
-    /// to 1 MiB (hyper's send buffer) within the server's window, and then come the sockets'
-    /// buffers. So nothing is said of its arrival: only [`finish`](PushStream::finish) does.
+    /// to 1 MiB (hyper's send buffer) and what it has begun, within the server's window, and then
+    /// come the sockets' buffers. So nothing is said of its arrival: only
+    /// [`finish`](PushStream::finish) does.
+    ///
+    /// If the future is dropped before it resolves, the message is not sent.
     ///
     /// # Errors
     /// [`Error::MessageTooLarge`]; and as soon as the call has ended, [`Error::ConnectionLost`],
@@ -224,7 +227,7 @@ struct Call {
 impl Call {
     async fn outcome(&mut self, peer: SocketAddr) -> Result<Bytes> {
         let Some(task) = &mut self.task else {
-            return Err(ended(peer, "the push has ended already"));
+            return Err(ended(peer, "the push has ended already, with an error told before"));
         };
         let joined = task.await;
         self.task = None;

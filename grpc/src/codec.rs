@@ -8,15 +8,26 @@ use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// How tonic sizes the buffers of one call. `None` leaves tonic's own settings.
+/// Bytes of compression flag and length in front of each gRPC message.
+pub(crate) const GRPC_PREFIX: usize = 5;
+
+/// How the buffers of one call are sized. The default leaves everything to tonic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BytesCodec {
-    pub(crate) buffers: Option<BufferSettings>,
+    /// Sizes in bytes for what is sent.
+    pub(crate) encode: BufferSettings,
+    /// Sizes in bytes for what is received.
+    pub(crate) decode: BufferSettings,
+    /// Bytes of messages to make room for at once; 0 makes room for one message at a time.
+    pub(crate) slab: usize,
 }
 
 impl BytesCodec {
-    fn settings(&self) -> BufferSettings {
-        self.buffers.unwrap_or_default()
+    /// Room for as many messages of this size, prefixes included, as make up a slab.
+    fn room_for(&self, message: usize) -> usize {
+        let framed = message + GRPC_PREFIX;
+        // The prefix of the first one has been written already.
+        framed * self.slab.div_ceil(framed).max(1) - GRPC_PREFIX
     }
 }
 
@@ -40,13 +51,15 @@ impl Encoder for BytesCodec {
     type Error = Status;
 
     fn encode(&mut self, message: Bytes, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        into.reserve(message.len());
+        if into.chunk_mut().len() < message.len() {
+            into.reserve(self.room_for(message.len()));
+        }
         into.put_slice(&message);
         Ok(())
     }
 
     fn buffer_settings(&self) -> BufferSettings {
-        self.settings()
+        self.encode
     }
 }
 
@@ -59,6 +72,22 @@ impl Decoder for BytesCodec {
     }
 
     fn buffer_settings(&self) -> BufferSettings {
-        self.settings()
+        self.decode
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slab_holds_whole_messages_and_at_least_one() {
+        let codec = BytesCodec { slab: 1000, ..BytesCodec::default() };
+        // Ten of 100 B with their prefixes, less the prefix that is there already.
+        assert_eq!(codec.room_for(95), 995);
+        assert_eq!(codec.room_for(96), 10 * 101 - 5);
+        assert_eq!(codec.room_for(1 << 20), 1 << 20);
+        assert_eq!(codec.room_for(0), 995);
+        assert_eq!(BytesCodec::default().room_for(96), 96);
     }
 }

@@ -14,10 +14,10 @@ use bytes::Bytes;
 use tonic::codegen::tokio_stream::Stream;
 
 /// Bytes that may wait. A message larger than this waits alone.
-pub(crate) const QUEUE_BYTES: usize = 256 << 10;
+pub(crate) const QUEUE_BYTES: usize = 1 << 20;
 
 /// Messages that may wait.
-pub(crate) const QUEUE_MESSAGES: usize = 1024;
+pub(crate) const QUEUE_MESSAGES: usize = 4096;
 
 #[derive(Debug, Default)]
 struct State {
@@ -141,5 +141,122 @@ impl Drop for Receiver {
             drop(state);
             sender.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The two ends, each polled with a waker that counts.
+    struct Ends {
+        sender: Option<Sender>,
+        receiver: Option<Receiver>,
+        sender_wakes: Arc<Wakes>,
+        receiver_wakes: Arc<Wakes>,
+    }
+
+    impl Ends {
+        fn new() -> Ends {
+            let (sender, receiver) = channel();
+            Ends {
+                sender: Some(sender),
+                receiver: Some(receiver),
+                sender_wakes: Arc::default(),
+                receiver_wakes: Arc::default(),
+            }
+        }
+
+        fn send(&mut self, size: usize) -> Poll<Result<(), Gone>> {
+            let waker = self.sender_wakes.clone().into();
+            let sending = self.sender.as_mut().unwrap().send(Bytes::from(vec![0; size]));
+            pin!(sending).poll(&mut Context::from_waker(&waker))
+        }
+
+        fn receive(&mut self) -> Poll<Option<usize>> {
+            let waker = self.receiver_wakes.clone().into();
+            let receiver = Pin::new(self.receiver.as_mut().unwrap());
+            receiver.poll_next(&mut Context::from_waker(&waker)).map(|m| m.map(|m| m.len()))
+        }
+    }
+
+    fn count(wakes: &Arc<Wakes>) -> usize {
+        wakes.0.load(Ordering::SeqCst)
+    }
+
+    #[test]
+    fn bytes_and_messages_are_bounded() {
+        let mut ends = Ends::new();
+        assert_eq!(ends.send(QUEUE_BYTES), Poll::Ready(Ok(())));
+        assert_eq!(ends.send(1), Poll::Pending);
+        let mut ends = Ends::new();
+        for _ in 0..QUEUE_MESSAGES {
+            assert_eq!(ends.send(0), Poll::Ready(Ok(())));
+        }
+        assert_eq!(ends.send(0), Poll::Pending);
+    }
+
+    #[test]
+    fn a_message_larger_than_the_queue_waits_alone() {
+        let mut ends = Ends::new();
+        assert_eq!(ends.send(2 * QUEUE_BYTES), Poll::Ready(Ok(())));
+        assert_eq!(ends.send(2 * QUEUE_BYTES), Poll::Pending);
+        assert_eq!(ends.receive(), Poll::Ready(Some(2 * QUEUE_BYTES)));
+        assert_eq!(count(&ends.sender_wakes), 1);
+        assert_eq!(ends.send(2 * QUEUE_BYTES), Poll::Ready(Ok(())));
+    }
+
+    #[test]
+    fn messages_come_in_order_and_then_the_end() {
+        let mut ends = Ends::new();
+        assert_eq!(ends.receive(), Poll::Pending);
+        for size in [3, 0, 7] {
+            assert_eq!(ends.send(size), Poll::Ready(Ok(())));
+        }
+        assert_eq!(count(&ends.receiver_wakes), 1);
+        for size in [3, 0, 7] {
+            assert_eq!(ends.receive(), Poll::Ready(Some(size)));
+        }
+        assert_eq!(ends.receive(), Poll::Pending);
+        ends.sender = None;
+        assert_eq!(count(&ends.receiver_wakes), 2);
+        assert_eq!(ends.receive(), Poll::Ready(None));
+    }
+
+    #[test]
+    fn a_waiting_sender_wakes_when_the_queue_is_half_empty_not_before() {
+        let mut ends = Ends::new();
+        let quarter = QUEUE_BYTES / 4;
+        for _ in 0..4 {
+            assert_eq!(ends.send(quarter), Poll::Ready(Ok(())));
+        }
+        assert_eq!(ends.send(quarter), Poll::Pending);
+        assert_eq!(ends.receive(), Poll::Ready(Some(quarter)));
+        assert_eq!(count(&ends.sender_wakes), 0);
+        assert_eq!(ends.receive(), Poll::Ready(Some(quarter)));
+        assert_eq!(count(&ends.sender_wakes), 1);
+    }
+
+    #[test]
+    fn a_sender_learns_that_the_receiver_is_gone() {
+        let mut ends = Ends::new();
+        assert_eq!(ends.send(QUEUE_BYTES), Poll::Ready(Ok(())));
+        assert_eq!(ends.send(1), Poll::Pending);
+        ends.receiver = None;
+        assert_eq!(count(&ends.sender_wakes), 1);
+        assert_eq!(ends.send(1), Poll::Ready(Err(Gone)));
     }
 }

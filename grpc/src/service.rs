@@ -219,3 +219,28 @@ impl Stream for FetchReply {
         Poll::Ready(Some(Ok(self.payload.clone())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries_and_requests_survive_the_wire() {
+        for corrupt in [None, Some(0), Some(u64::MAX)] {
+            let summary = PushSummary { messages: 3, bytes: u64::MAX - 1, corrupt };
+            assert_eq!(PushSummary::decode(summary.encode()), Some(summary));
+        }
+        let request = FetchRequest { messages: u64::MAX, size: 7 };
+        assert_eq!(FetchRequest::decode(request.encode()), Some(request));
+    }
+
+    #[test]
+    fn other_lengths_are_not_taken_for_them() {
+        for length in (0..60).filter(|&length| length != PushSummary::LENGTH) {
+            assert_eq!(PushSummary::decode(Bytes::from(vec![0; length])), None);
+        }
+        for length in (0..60).filter(|&length| length != FetchRequest::LENGTH) {
+            assert_eq!(FetchRequest::decode(Bytes::from(vec![0; length])), None);
+        }
+    }
+}

@@ -282,3 +282,53 @@ fn check_name(interface: &str) -> Result<()> {
     }
     Err(Error::InvalidInterfaceName { interface: interface.to_owned() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> io::Result<()> {
+        Err(rustix::io::Errno::PERM.into())
+    }
+
+    #[test]
+    fn without_permission_the_source_address_is_bound_and_said_so() {
+        let address: IpAddr = "10.0.0.1".parse().unwrap();
+        let binding = settle(refused(), "ib0", Some(address)).unwrap();
+        let Binding::SourceAddressOnly { address: bound, why } = binding else {
+            panic!("{binding:?}")
+        };
+        assert_eq!(bound, address);
+        assert!(why.contains("ib0") && why.contains("CAP_NET_RAW"), "{why}");
+    }
+
+    #[test]
+    fn without_permission_and_without_a_source_address_it_is_an_error() {
+        let error = settle(refused(), "ib0", None).unwrap_err();
+        assert!(matches!(error, Error::BindDevice { .. }), "{error}");
+        assert!(error.to_string().contains("ib0"), "{error}");
+    }
+
+    #[test]
+    fn only_a_missing_permission_falls_back() {
+        let address = Some("10.0.0.1".parse().unwrap());
+        let error = settle(Err(rustix::io::Errno::INVAL.into()), "ib0", address).unwrap_err();
+        assert!(matches!(error, Error::BindDevice { .. }), "{error}");
+    }
+
+    #[test]
+    fn link_local_addresses_get_the_scope_of_the_interface() {
+        let scope = |address: &str, interface: Option<&str>| {
+            let address = address.parse().unwrap();
+            match scoped(address, interface, &new_socket(address).unwrap()).unwrap() {
+                SocketAddr::V6(v6) => v6.scope_id(),
+                SocketAddr::V4(_) => 0,
+            }
+        };
+        // The loopback interface is the first of every network namespace.
+        assert_eq!(scope("[fe80::1]:1", Some("lo")), 1);
+        assert_eq!(scope("[fe80::1%7]:1", Some("lo")), 7);
+        assert_eq!(scope("[fe80::1]:1", None), 0);
+        assert_eq!(scope("[fd00::1]:1", Some("lo")), 0);
+    }
+}

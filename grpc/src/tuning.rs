@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tonic::codec::BufferSettings;
 
-use crate::codec::BytesCodec;
+use crate::codec::{BytesCodec, GRPC_PREFIX};
 use crate::error::{Error, Result};
 
 /// Largest gRPC message in bytes: the length prefix is an unsigned 32-bit number
@@ -19,26 +19,30 @@ pub const MAX_MESSAGE: u64 = u32::MAX as u64;
 /// Largest HTTP/2 flow-control window in bytes (RFC 9113, section 6.9.1).
 pub const MAX_WINDOW: u32 = (1 << 31) - 1;
 
-/// Bytes of compression flag and length in front of each gRPC message.
-const GRPC_PREFIX: u64 = 5;
-
 /// The service's own messages (summary of a push, request of a fetch) pass whatever is planned.
 const SERVICE_MESSAGE: u64 = 64;
 
 /// Below this, a window only makes the sender wait for WINDOW_UPDATE frames.
 const MIN_WINDOW: u64 = 4 << 20;
 
-/// Smallest and largest DATA frame asked for. HTTP/2 allows 16 KiB to 16 MiB - 1; every frame
-/// costs one `writev`, and beyond 1 MiB larger frames gain nothing.
-const MIN_FRAME: u64 = 64 << 10;
-const MAX_FRAME: u64 = 1 << 20;
+/// DATA frames of 256 KiB. Every frame costs a `writev`, and a buffer at the receiver, so the
+/// default of 16 KiB is slow; but a message in a single frame is only handed on when all of it is
+/// there, so the receiver's copy no longer overlaps with the transfer. HTTP/2 allows up to
+/// 16 MiB - 1.
+const FRAME: u32 = 256 << 10;
 
-/// tonic allocates its buffers eagerly for each call: large enough for the planned message, up to
-/// here.
-const MAX_CALL_BUFFER: u64 = 64 << 10;
+/// Streams gather small messages up to about this many bytes before they pass them on, in buffers
+/// of this size. It is less than [`hyper's send buffer`](crate::PushStream::send) of 1 MiB, and
+/// large enough that an allocator hands the same few buffers out again, still in the cache, where
+/// it would go round all the blocks of a smaller size class.
+const STREAM_BATCH: usize = 896 << 10;
 
-/// Streams gather small messages into buffers of this size before they become a DATA frame.
-const STREAM_BATCH: usize = 64 << 10;
+/// First buffer of a stream.
+const STREAM_BUFFER: usize = 64 << 10;
+
+/// tonic allocates the buffers of a call before it knows the message. Larger ones than this it has
+/// to enlarge when the message comes.
+const MAX_CALL_BUFFER: u64 = 4 << 20;
 
 /// A silent peer is noticed by TCP: first probe after this long without traffic.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
@@ -164,14 +168,14 @@ impl Tuning {
         if self.profile == Profile::Tuned {
             settings.extend([
                 Setting {
-                    name: "buffer of a unary call, B",
-                    value: self.call_buffer().to_string(),
-                    tonic_default: "8192",
+                    name: "buffer of a call, sent/received, B",
+                    value: format!("{}/{}", self.call_send_buffer(), self.call_receive_buffer()),
+                    tonic_default: "8192/8192",
                 },
                 Setting {
-                    name: "buffer and batch of a stream, B",
+                    name: "batch of a stream, B",
                     value: STREAM_BATCH.to_string(),
-                    tonic_default: "8192 and 32768",
+                    tonic_default: "32768",
                 },
             ]);
         }
@@ -209,13 +213,12 @@ impl Tuning {
     /// dead host as well.
     pub(crate) fn http2(&self) -> Option<Http2> {
         (self.profile == Profile::Tuned).then(|| {
-            let message = self.largest_message + GRPC_PREFIX;
-            let window = message
+            let window = self
+                .framed()
                 .saturating_mul(u64::from(self.in_flight))
                 .clamp(MIN_WINDOW, u64::from(MAX_WINDOW));
-            let frame = message.next_power_of_two().clamp(MIN_FRAME, MAX_FRAME);
-            // Both are clamped to 32 bits.
-            Http2 { window: window as u32, frame: frame as u32 }
+            // Clamped to 31 bits.
+            Http2 { window: window as u32, frame: FRAME }
         })
     }
 
@@ -231,23 +234,43 @@ impl Tuning {
 
     /// Codec of calls that carry one message each way.
     pub(crate) fn call_codec(&self) -> BytesCodec {
-        BytesCodec {
-            buffers: (self.profile == Profile::Tuned)
-                .then(|| BufferSettings::new(self.call_buffer(), STREAM_BATCH)),
+        match self.profile {
+            Profile::Stock => BytesCodec::default(),
+            Profile::Tuned => BytesCodec {
+                encode: BufferSettings::new(self.call_send_buffer(), STREAM_BATCH),
+                decode: BufferSettings::new(self.call_receive_buffer(), STREAM_BATCH),
+                slab: 0,
+            },
         }
     }
 
     /// Codec of streams.
     pub(crate) fn stream_codec(&self) -> BytesCodec {
-        BytesCodec {
-            buffers: (self.profile == Profile::Tuned)
-                .then(|| BufferSettings::new(STREAM_BATCH, STREAM_BATCH)),
+        match self.profile {
+            Profile::Stock => BytesCodec::default(),
+            Profile::Tuned => BytesCodec {
+                encode: BufferSettings::new(STREAM_BUFFER, STREAM_BATCH),
+                decode: BufferSettings::new(STREAM_BUFFER, STREAM_BATCH),
+                slab: STREAM_BATCH,
+            },
         }
     }
 
-    fn call_buffer(&self) -> usize {
+    /// Largest message with its prefix, in bytes.
+    fn framed(&self) -> u64 {
+        self.largest_message + GRPC_PREFIX as u64
+    }
+
+    fn call_send_buffer(&self) -> usize {
         // At most MAX_CALL_BUFFER, which any usize holds.
-        (self.largest_message + GRPC_PREFIX).min(MAX_CALL_BUFFER) as usize
+        self.framed().min(MAX_CALL_BUFFER) as usize
+    }
+
+    /// tonic puts the first DATA frame into the buffer, and then reserves the length of the whole
+    /// message behind it: without room for both it copies what it has to a larger buffer.
+    fn call_receive_buffer(&self) -> usize {
+        let first_frame = self.framed().min(u64::from(FRAME));
+        (self.framed() + first_frame).min(MAX_CALL_BUFFER) as usize
     }
 }
 
@@ -267,4 +290,55 @@ pub(crate) struct Keepalive {
     pub(crate) interval: Duration,
     pub(crate) probes: u32,
     pub(crate) user_timeout: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(tuning: &Tuning, name: &str) -> Option<String> {
+        tuning.describe().into_iter().find(|s| s.name.starts_with(name)).map(|s| s.value)
+    }
+
+    #[test]
+    fn stock_changes_nothing_but_the_message_limit() {
+        let tuning = Tuning::stock(64 << 20).unwrap();
+        let changed: Vec<_> =
+            tuning.describe().into_iter().filter(|s| s.value != s.tonic_default).collect();
+        assert_eq!(changed.len(), 1, "{changed:?}");
+        assert_eq!(changed[0].name, "message limit, B");
+        assert_eq!(changed[0].value, (64 << 20).to_string());
+        assert!(tuning.http2().is_none() && tuning.keepalive().is_none());
+    }
+
+    #[test]
+    fn tuned_windows_hold_all_messages_in_flight_and_are_legal() {
+        for (message, in_flight) in
+            [(0, 0), (64, 1), (64, 1000), (1 << 20, 16), (64 << 20, 4), (64 << 20, 1000)]
+        {
+            let tuning = Tuning::tuned(message, in_flight).unwrap();
+            let http2 = tuning.http2().unwrap();
+            let needed = (message + 5) * u64::from(in_flight);
+            assert!(u64::from(http2.window) >= needed.min(u64::from(MAX_WINDOW)));
+            assert!((1..=MAX_WINDOW).contains(&http2.window));
+            // RFC 9113, section 6.5.2.
+            assert!((1 << 14..1 << 24).contains(&http2.frame));
+            assert_eq!(value(&tuning, "HTTP/2 stream window"), Some(http2.window.to_string()));
+        }
+    }
+
+    #[test]
+    fn the_largest_message_is_what_a_32_bit_length_can_say() {
+        assert!(Tuning::stock(MAX_MESSAGE).is_ok());
+        assert!(Tuning::tuned(MAX_MESSAGE, u32::MAX).is_ok());
+        assert!(Tuning::tuned(MAX_MESSAGE + 1, 1).is_err());
+    }
+
+    #[test]
+    fn buffers_of_a_call_fit_its_message() {
+        let tuning = Tuning::tuned(1000, 1).unwrap();
+        assert_eq!(value(&tuning, "buffer of a call"), Some("1005/2010".into()));
+        let tuning = Tuning::tuned(1 << 30, 1).unwrap();
+        assert_eq!(value(&tuning, "buffer of a call"), Some("4194304/4194304".into()));
+    }
 }

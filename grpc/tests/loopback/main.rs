@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test may panic anywhere")]
 
+mod connections;
 mod failures;
 mod messages;
 mod support;
