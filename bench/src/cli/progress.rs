@@ -1,6 +1,9 @@
 //! How a run goes, on standard error.
 
-use std::{io::IsTerminal, time::Duration};
+use std::{
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,7 +19,7 @@ use crate::{
 pub(super) enum ProgressMode {
     /// A bar on a terminal, else nothing
     Auto,
-    /// A line for each finished cell
+    /// A line for each finished cell, and every few seconds where the run stands
     Lines,
     /// Nothing
     None,
@@ -26,14 +29,17 @@ pub(super) enum ProgressMode {
 #[derive(Debug)]
 pub(super) enum Shown {
     Bar(ProgressBar),
-    Lines,
+    Lines { last: Instant },
     Nothing,
 }
+
+/// Silence on `--progress lines` at the most.
+const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 
 impl Shown {
     pub(super) fn new(mode: ProgressMode) -> Self {
         match mode {
-            ProgressMode::Lines => Self::Lines,
+            ProgressMode::Lines => Self::Lines { last: Instant::now() },
             ProgressMode::None => Self::Nothing,
             ProgressMode::Auto if !std::io::stderr().is_terminal() => Self::Nothing,
             ProgressMode::Auto => {
@@ -54,7 +60,7 @@ impl Shown {
     pub(super) fn say(&self, text: &str) {
         match self {
             Self::Bar(bar) => bar.set_message(text.to_owned()),
-            Self::Lines => eprintln!("{text}"),
+            Self::Lines { .. } => eprintln!("{text}"),
             Self::Nothing => {}
         }
     }
@@ -68,16 +74,24 @@ impl Shown {
 
 impl Progress for Shown {
     fn begin(&mut self, index: usize, of: usize, slice: &Slice) {
-        if let Self::Bar(bar) = self {
-            bar.set_length(of as u64);
-            bar.set_position(index as u64);
-            bar.set_message(slice.cell.to_string());
+        match self {
+            Self::Bar(bar) => {
+                bar.set_length(of as u64);
+                bar.set_position(index as u64);
+                bar.set_message(slice.cell.to_string());
+            }
+            Self::Lines { last } if last.elapsed() >= LONGEST_SILENCE => {
+                eprintln!("slice {} of {of}: {}", index + 1, slice.cell);
+                *last = Instant::now();
+            }
+            Self::Lines { .. } | Self::Nothing => {}
         }
     }
 
     fn cell_done(&mut self, cell: &CellRecord) {
-        if let Self::Lines = self {
+        if let Self::Lines { last } = self {
             eprintln!("{}", summary(cell));
+            *last = Instant::now();
         }
     }
 }

@@ -98,12 +98,42 @@ pub fn run<C: Clock>(
         }
         break;
     }
+    document.warnings.extend(unsteady(&document.cells));
     // A device or pipe is written once, at the end, so it needs the document also when it was cut.
     document.complete = ended.is_ok();
     if let Some(file) = file {
         file.finish(document)?;
     }
     ended
+}
+
+/// Rounds of one cell that differ by more than this are worth a warning.
+const UNSTEADY: f64 = 2.0;
+
+/// A warning if the machine was not steady: a reader should then repeat the run on a quiet one.
+fn unsteady(cells: &[CellRecord]) -> Option<String> {
+    let spread = |cell: &CellRecord| {
+        // Time per message, which every pattern has.
+        let times = cell
+            .rounds
+            .iter()
+            .filter(|round| round.messages > 0)
+            .map(|round| round.elapsed_ns as f64 / round.messages as f64);
+        let (low, high) = times
+            .fold((f64::INFINITY, 0.0_f64), |(low, high), time| (time.min(low), time.max(high)));
+        high / low
+    };
+    let measured = cells.iter().filter(|cell| cell.status == Status::Measured).count();
+    let count = cells
+        .iter()
+        .filter(|cell| cell.status == Status::Measured && spread(cell) > UNSTEADY)
+        .count();
+    (count > 0).then(|| {
+        format!(
+            "in {count} of {measured} cells the rounds differ by more than a factor of {UNSTEADY} \
+             (`rounds` in the document): the machine was not steady; repeat on a quiet one"
+        )
+    })
 }
 
 fn slice(plan: &Plan, rules: Rules, tally: &Tally, round: u32, server_cpu: Option<u32>) -> Slice {
@@ -124,3 +154,24 @@ fn slice(plan: &Plan, rules: Rules, tally: &Tally, round: u32, server_cpu: Optio
 
 /// What one slice came to, for the tally.
 type Measured = Result<SliceRecord, SliceError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{plan::Cell, report::RoundRecord};
+
+    #[test]
+    fn rounds_that_differ_are_told() {
+        let cell =
+            Cell { transport: "verbs-send".parse().unwrap(), pattern: Pattern::Latency, size: 1 };
+        let mut record = Tally::new(cell).record();
+        let round = |round, elapsed_ns| RoundRecord { round, messages: 10, elapsed_ns, p50: None };
+        record.status = Status::Measured;
+        record.rounds = vec![round(0, 1000), round(1, 1900)];
+        assert_eq!(unsteady(&[record.clone()]), None);
+        record.rounds.push(round(2, 2100));
+        assert!(unsteady(&[record.clone()]).unwrap().starts_with("in 1 of 1 cells"));
+        record.status = Status::Failed;
+        assert_eq!(unsteady(&[record]), None);
+    }
+}
