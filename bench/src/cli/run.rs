@@ -356,7 +356,7 @@ fn render(format: Format, document: &Document) -> Result<(), Failure> {
     match format {
         Format::Table => print(&table(document)),
         Format::Long => print(&long(document)),
-        Format::Csv => print(&csv(document)),
+        Format::Csv => print(&csv(document).map_err(Failure::error)?),
         Format::Json => {
             let text = serde_json::to_string_pretty(document).map_err(Failure::error)?;
             print(&format!("{text}\n"))

@@ -1,17 +1,36 @@
 //! Comma-separated values, one row a cell, for spreadsheets and plotting programs.
 
-use std::fmt::Write as _;
-
 use super::Document;
+
+const HEADER: [&str; 18] = [
+    "transport",
+    "pattern",
+    "size_bytes",
+    "status",
+    "samples",
+    "min_ns",
+    "p50_ns",
+    "p99_ns",
+    "p999_ns",
+    "max_ns",
+    "mean_ns",
+    "bytes_per_s",
+    "messages_per_s",
+    "path",
+    "device",
+    "interface",
+    "emulated",
+    "reason",
+];
 
 /// The rows with a header line. Latencies are half round trips in nanoseconds; what is absent is
 /// empty.
-#[must_use]
-pub fn csv(document: &Document) -> String {
-    let mut text = String::from(
-        "transport,pattern,size_bytes,status,samples,min_ns,p50_ns,p99_ns,p999_ns,max_ns,mean_ns,\
-         bytes_per_s,messages_per_s,path,device,interface,emulated,reason\n",
-    );
+///
+/// # Errors
+/// None that can occur in memory; they are the writer's.
+pub fn csv(document: &Document) -> Result<String, csv::Error> {
+    let mut rows = csv::Writer::from_writer(Vec::new());
+    rows.write_record(HEADER)?;
     for cell in &document.cells {
         let latency = cell.latency.as_ref();
         let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
@@ -36,9 +55,10 @@ pub fn csv(document: &Document) -> String {
             path.map_or_else(String::new, |path| path.emulated.to_string()),
             cell.reason.clone().unwrap_or_default(),
         ];
-        let _ = writeln!(text, "{}", fields.map(|field| quoted(&field)).join(","));
+        rows.write_record(fields)?;
     }
-    text
+    let bytes = rows.into_inner().map_err(|error| error.into_error())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// An enum's name as the JSON document writes it.
@@ -47,13 +67,4 @@ fn word<T: serde::Serialize>(value: &T) -> String {
         .ok()
         .and_then(|value| value.as_str().map(str::to_owned))
         .unwrap_or_default()
-}
-
-/// RFC 4180: quoted where a comma, quote or line break would be misread.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
 }
