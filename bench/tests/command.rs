@@ -1,0 +1,31 @@
+//! The `fabricbench` command on one host without RDMA, as its users and their scripts meet it.
+//!
+//! Every server listens on a port of its own on loopback, and every wait is bounded.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
+#[path = "document/mod.rs"]
+mod document;
+#[path = "process/mod.rs"]
+mod process;
+
+#[path = "command/arguments.rs"]
+mod arguments;
+#[path = "command/clients.rs"]
+mod clients;
+#[path = "command/help.rs"]
+mod help;
+#[path = "command/interruption.rs"]
+mod interruption;
+#[path = "command/lost_peer.rs"]
+mod lost_peer;
+#[path = "command/output.rs"]
+mod output;
+#[path = "command/own_server.rs"]
+mod own_server;
+#[path = "command/strangers.rs"]
+mod strangers;
+#[path = "command/sweep.rs"]
+mod sweep;
+#[path = "command/unreachable.rs"]
+mod unreachable;

@@ -1,0 +1,64 @@
+//! A server and its clients: one after the other, each whatever the one before did; and its end.
+
+use std::{thread, time::Duration};
+
+use rustix::process::Signal;
+
+use crate::process::{Running, Server, fabricbench};
+
+/// Time for a client that has been given its turn to be in the middle of a measurement.
+const INTO_THE_TEST: Duration = Duration::from_millis(600);
+
+const LONG: &str = "--pattern latency -s 8 -D 60s --transport";
+
+/// Ends a client in the middle of a test by `signal`, and asserts that the next one is served.
+fn next_after(transport: &str, signal: Signal, server_options: &str, within: Duration) {
+    let server = Server::with(&format!("--listen 127.0.0.1 {server_options}"));
+    for pattern in ["latency -s 8", "bandwidth -s 64K"] {
+        let options = format!("--transport {transport} --pattern {pattern} -D 60s");
+        let client = Running::start(&mut server.client(&options));
+        server.process.says_word("testing");
+        thread::sleep(INTO_THE_TEST);
+        client.signal(signal);
+        server.serves_within(within);
+    }
+}
+
+#[test]
+fn a_killed_client_leaves_the_server_to_the_next_at_once() {
+    for transport in ["tcp@loopback", "grpc@loopback", "grpc-stock@loopback"] {
+        next_after(transport, Signal::KILL, "", Duration::from_secs(4));
+    }
+}
+
+#[test]
+fn a_stopped_client_on_tcp_is_given_up_in_time() {
+    next_after("tcp@loopback", Signal::STOP, "--timeout 2s", Duration::from_secs(8));
+}
+
+#[test]
+fn a_stopped_client_on_grpc_is_given_up_in_time() {
+    next_after("grpc@loopback", Signal::STOP, "--timeout 2s", Duration::from_secs(8));
+}
+
+/// Ends the server by SIGTERM and asserts that it went promptly and well.
+fn ends_promptly(server: Server) {
+    server.process.signal(Signal::TERM);
+    let finished = server.process.end_within(Duration::from_secs(3));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+}
+
+#[test]
+fn a_server_ends_promptly_when_asked() {
+    ends_promptly(Server::start());
+    let server = Server::start();
+    server.process.signal(Signal::INT);
+    assert_eq!(server.process.end_within(Duration::from_secs(3)).code, Some(0));
+}
+
+#[test]
+fn a_server_that_another_program_started_ends_with_its_standard_input() {
+    // Standard input is empty here: it ends at once.
+    let server = Running::start(&mut fabricbench("serve --port 0 --until-stdin-ends"));
+    assert_eq!(server.end_within(Duration::from_secs(3)).code, Some(0));
+}

@@ -1,0 +1,155 @@
+//! Where results go, and what happens when they cannot go there: told before anything is measured
+//! where that can be known, in one line, and with nothing half-written left behind.
+
+use std::{
+    fs::{self, File, Permissions},
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::{
+    document::Document,
+    process::{Finished, Running, fabricbench, run},
+};
+
+const QUICK: &str = "run --transport tcp@loopback -s 8,16 -n 2";
+
+fn write_to(path: &Path) -> Finished {
+    Running::start(fabricbench(QUICK).arg("--output").arg(path)).end()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let mut names: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| name(entry.unwrap())).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_file_holds_the_document_that_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.json");
+    fs::write(&path, "what was there before").unwrap();
+    let mut command = fabricbench(QUICK);
+    let finished =
+        Running::start(command.args(["--format", "json", "-o"]).arg(&path)).end().quietly(0);
+    let kept = Document::read(&fs::read_to_string(&path).unwrap());
+    assert_eq!(kept.0, Document::read(&finished.stdout).0);
+    kept.all_measured(&["tcp@loopback"], &["latency", "bandwidth"], &[8, 16]);
+    assert_eq!(names(folder.path()), ["result.json"]);
+}
+
+#[test]
+fn a_link_stays_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+    fs::write(&target, "").unwrap();
+    symlink(&target, &link).unwrap();
+    write_to(&link).quietly(0);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    Document::read(&fs::read_to_string(&target).unwrap());
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o555)).unwrap();
+    let path = folder.path().join("result.json");
+    if File::create(&path).is_ok() {
+        // Root may write everywhere but where nobody may.
+        let sys = Path::new("/sys/kernel/fabricbench-result.json");
+        write_to(sys).failed(1, &["/sys/kernel/fabricbench-result.json", "--output"]);
+    } else {
+        write_to(&path).failed(1, &["result.json", "Permission denied", "--output"]);
+    }
+}
+
+#[test]
+fn a_full_device_fails_with_the_document_printed() {
+    let mut command = fabricbench(QUICK);
+    let finished =
+        Running::start(command.args(["--format", "json", "--output", "/dev/full"])).end();
+    let finished = finished.failed(1, &["/dev/full", "No space left", "--output"]);
+    assert_eq!(Document::read(&finished.stdout).count("measured"), 4);
+}
+
+#[test]
+fn a_pipe_gets_the_document_once() {
+    let finished = run(&format!("{QUICK} --format csv --output /dev/stderr"));
+    assert_eq!(finished.code, Some(0));
+    Document::read(&finished.stderr);
+}
+
+/// As root, on a file system of its own that has no room: nothing half-written stays.
+#[test]
+fn a_full_disk_leaves_nothing_half_written() {
+    let script = "mount -t tmpfs -o size=16k tmpfs \"$1\" && cd \"$1\" && \
+                  echo old >result.json && head -c 8192 /dev/zero >filler && \
+                  \"$0\" run --transport tcp@loopback -s 8,16,32,64 -n 2 --format json \
+                  --output result.json; code=$?; ls -A >&2; cat result.json >&2; exit $code";
+    let folder = tempfile::tempdir().unwrap();
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_fabricbench")]);
+        Running::start(command.arg(folder.path())).end()
+    };
+    if unshare("mount -t tmpfs tmpfs \"$1\"").code != Some(0) {
+        eprintln!("skipped: this user may not mount a file system");
+        return;
+    }
+    let finished = unshare(script);
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    let (ours, left) = finished.stderr.split_once('\n').unwrap();
+    assert!(ours.starts_with("fabricbench: cannot write the result to"), "{ours}");
+    assert!(ours.contains("No space left"), "{ours}");
+    let left = left.strip_prefix("filler\nresult.json\n").expect(left);
+    // The old content, or a document that still had room.
+    if left != "old\n" {
+        Document::read(left);
+    }
+    Document::read(&finished.stdout);
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    for format in ["table", "json", "csv", "long"] {
+        let mut command = fabricbench(&format!("{QUICK} --format {format}"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{format}");
+        assert_eq!(output.status.code(), Some(0), "{format}");
+    }
+}
+
+#[test]
+fn a_full_standard_output_is_a_failure() {
+    for arguments in [QUICK, "probe", "probe --json"] {
+        let mut command = fabricbench(arguments);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.starts_with("fabricbench: cannot write to standard output"), "{error}");
+    }
+}
+
+#[test]
+fn progress_is_shown_only_where_it_was_asked_for() {
+    run(QUICK).quietly(0);
+    run(&format!("{QUICK} --progress none")).quietly(0);
+    let finished =
+        run("run --transport tcp@loopback,tcp@nowhere0 -s 8,16,32 -n 2 --progress lines");
+    assert_eq!(finished.code, Some(3));
+    let lines: Vec<_> = finished.stderr.lines().collect();
+    assert_eq!(lines.len(), 2 * 2 * 3, "{lines:#?}");
+    for cell in [
+        "tcp@loopback latency 8 B: ",
+        "tcp@loopback bandwidth 32 B: ",
+        "tcp@nowhere0 latency 16 B: ",
+    ] {
+        assert_eq!(lines.iter().filter(|line| line.starts_with(cell)).count(), 1, "{lines:#?}");
+    }
+}

@@ -1,0 +1,228 @@
+//! Those who speak something else: servers that are no fabricbench, and clients that are none.
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    thread,
+    time::Duration,
+};
+
+use fabricbench::control::{LARGEST_FRAME, PROTOCOL, read_frame, write_frame};
+use serde_json::{Value, json};
+
+use crate::process::{PATIENCE, Server, run};
+
+/// A server that answers every connection with `answer` and keeps it open until the peer closes.
+fn stranger(answer: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.write_all(answer);
+            thread::spawn(move || stream.read_to_end(&mut Vec::new()));
+        }
+    });
+    address
+}
+
+#[test]
+fn a_server_of_another_protocol_is_no_fabricbench() {
+    for (answer, words) in [
+        (
+            &b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"[..],
+            &["no fabricbench", "H"][..],
+        ),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", &["no fabricbench", "S"]),
+        (b"\x15\x03\x03\x00\x02\x02\x28", &["no fabricbench", "\\x15"]),
+        (b"fabricbench-control one\n", &["no fabricbench"]),
+        (&[0xff; 2000], &["no fabricbench", "\\xff"]),
+        (
+            b"fabricbench-control 999 7.3.0\n",
+            &["7.3.0", "999", env!("CARGO_PKG_VERSION"), "same version on both hosts"],
+        ),
+        (b"", &["did not greet"]),
+    ] {
+        let address = stranger(answer);
+        let finished = run(&format!("run {address}"));
+        assert!(finished.took < Duration::from_secs(10), "{:?}", finished.took);
+        let finished = finished.failed(1, words);
+        assert!(finished.stderr.contains(&address.to_string()), "{}", finished.stderr);
+        assert!(finished.stderr.is_ascii());
+    }
+}
+
+#[test]
+fn a_server_that_closes_at_once_is_told_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || listener.incoming().for_each(drop));
+    run(&format!("run {address}")).failed(1, &[&address.to_string(), "closed"]);
+}
+
+/// Greets as a server of our version does, then sends `bytes`.
+fn liar(bytes: Vec<u8>) -> SocketAddr {
+    let mut answer = format!("fabricbench-control {PROTOCOL} 0\n").into_bytes();
+    answer.extend(bytes);
+    stranger(answer.leak())
+}
+
+fn frame(document: &Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_frame(&mut bytes, document).unwrap();
+    bytes
+}
+
+#[test]
+fn a_server_that_greets_well_and_goes_on_badly_is_given_up() {
+    for (bytes, words) in [
+        (b"\0\0\0\x03{]}".to_vec(), &["unreadable"][..]),
+        (u32::MAX.to_be_bytes().to_vec(), &["over the limit"]),
+        (frame(&json!({ "say": "started" })), &["out of turn"]),
+        (frame(&json!({ "say": { "welcome": 3 } })), &["unreadable"]),
+        (Vec::new(), &["silent for 2s"]),
+    ] {
+        let address = liar(bytes);
+        let finished = run(&format!("run {address} --timeout 2s"));
+        assert!(finished.took < Duration::from_secs(10), "{:?}", finished.took);
+        finished.failed(1, words).one_line(&[&address.to_string()]);
+    }
+}
+
+/// A client that sends `bytes` and keeps its end open.
+fn knock(server: &Server, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(bytes).unwrap();
+    stream
+}
+
+const HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x5b\x0a\x00\xff";
+
+#[test]
+fn a_client_of_another_protocol_is_refused_in_a_line() {
+    let server = Server::start();
+    for (index, (sent, word)) in [
+        (&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], "\"G\""),
+        (HELLO, "\\x16"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\"P\""),
+        (b"fabricbench-control 999 7.3.0\n", "7.3.0"),
+        (&[0; 5000], "\\x00"),
+        (b"\n", "no fabricbench"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut stream = knock(&server, sent);
+        let port = stream.local_addr().unwrap().port();
+        let mut answer = Vec::new();
+        // A reset is an end as well: the server closes with bytes unread.
+        let _ = stream.read_to_end(&mut answer);
+        if !answer.is_empty() {
+            let own = format!("fabricbench-control {PROTOCOL} ");
+            assert!(answer.starts_with(own.as_bytes()), "{answer:?}");
+        }
+        let lines: Vec<String> = server.process.says(|text| {
+            let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            (lines.len() > index && text.ends_with('\n')).then_some(lines)
+        });
+        assert_eq!(lines.len(), index + 1, "{lines:?}");
+        let line = &lines[index];
+        assert!(line.contains(&port.to_string()) && line.contains(word), "{line}");
+        assert!(line.starts_with("refused: ") && line.is_ascii() && line.len() < 300, "{line}");
+    }
+    server.serves();
+}
+
+#[test]
+fn a_client_that_is_half_there_keeps_nobody_waiting() {
+    let server = Server::start();
+    let greeting = format!("fabricbench-control {PROTOCOL} 0\n");
+    let half_open = knock(&server, b"");
+    let half_line = knock(&server, b"fabricbench-cont");
+    let no_begin = knock(&server, greeting.as_bytes());
+    let half_frame = knock(&server, format!("{greeting}\0\0").as_bytes());
+    let half_closed = knock(&server, greeting.as_bytes());
+    half_closed.shutdown(Shutdown::Write).unwrap();
+    drop(knock(&server, b""));
+    drop(knock(&server, greeting.as_bytes()));
+    server.serves_within(Duration::from_secs(5));
+    // In the end all of them are let go.
+    for mut stream in [half_open, half_line, no_begin, half_frame, half_closed] {
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    server.serves();
+}
+
+/// One end of a conversation by hand.
+struct Rogue(TcpStream);
+
+impl Rogue {
+    fn meet(server: &Server) -> Self {
+        let mut stream = knock(server, format!("fabricbench-control {PROTOCOL} 0\n").as_bytes());
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            line.push(byte[0]);
+        }
+        Self(stream)
+    }
+
+    fn say(&mut self, request: &Value) {
+        write_frame(&mut self.0, &json!({ "say": request })).unwrap();
+    }
+
+    /// What the server says next, or `None` when it has closed.
+    fn hear(&mut self) -> Option<Value> {
+        loop {
+            match read_frame::<Value>(&mut self.0) {
+                Ok(message) if message == "alive" => {}
+                Ok(message) => return Some(message["say"].clone()),
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn welcome(server: &Server) -> Self {
+        let host = run("probe --json").quietly(0).stdout;
+        let host: Value = serde_json::from_str(&host).unwrap();
+        let mut rogue = Self::meet(server);
+        rogue.say(&json!({ "begin": host }));
+        assert!(rogue.hear().unwrap()["welcome"].is_object());
+        rogue
+    }
+
+    fn prepare(&mut self, transport: &str, size: u64, depth: u64, offer: &Value) -> Value {
+        self.say(&json!({ "prepare": {
+            "cell": { "transport": transport, "pattern": "latency", "size": size },
+            "depth": depth, "seed": 1, "cpu": null, "offer": offer,
+        }}));
+        self.hear().unwrap()
+    }
+}
+
+fn on_loopback() -> Value {
+    json!({ "tcp": { "interface": "lo", "address": "127.0.0.1" } })
+}
+
+#[test]
+fn a_client_out_of_turn_is_cut_off() {
+    let server = Server::start();
+    for request in [json!("start"), json!("end"), json!({ "finish": { "messages": 1 } })] {
+        let mut rogue = Rogue::meet(&server);
+        rogue.say(&request);
+        assert_eq!(rogue.hear(), None, "{request}");
+    }
+    for request in [json!("start"), json!({ "finish": { "messages": 1 } }), json!("nonsense")] {
+        let mut rogue = Rogue::welcome(&server);
+        rogue.say(&request);
+        assert_eq!(rogue.hear(), None, "{request}");
+    }
+    for bytes in [&b"\0\0\0\x03{]}"[..], &(LARGEST_FRAME + 1).to_be_bytes()] {
+        let mut rogue = Rogue::welcome(&server);
+        rogue.0.write_all(bytes).unwrap();
+        assert_eq!(rogue.hear(), None);
+    }
+    server.serves();
+}

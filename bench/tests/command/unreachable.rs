@@ -1,0 +1,96 @@
+//! Servers that are not to be had: named, with what to do, in bounded time.
+
+use std::{
+    net::{SocketAddr, TcpListener, TcpStream},
+    time::Duration,
+};
+
+use rustix::process::Signal;
+use socket2::{Domain, Socket, Type};
+
+use crate::{
+    document::Document,
+    process::{Server, run},
+};
+
+/// A listener whose queue is full: the kernel drops what comes further, as a firewall would.
+pub struct BlackHole {
+    pub address: SocketAddr,
+    _listener: Socket,
+    _queued: Vec<Socket>,
+}
+
+impl BlackHole {
+    pub fn new() -> Self {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap().as_socket().unwrap();
+        let queued = (0..4)
+            .map(|_| {
+                let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+                socket.set_nonblocking(true).unwrap();
+                let _ = socket.connect(&address.into());
+                socket
+            })
+            .collect();
+        let tried = TcpStream::connect_timeout(&address, Duration::from_millis(300));
+        assert_eq!(tried.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+        Self { address, _listener: listener, _queued: queued }
+    }
+}
+
+#[test]
+fn a_name_without_an_address() {
+    // A label may have 63 characters (RFC 1035): no name server is asked for this one.
+    let name = "a".repeat(64);
+    run(&format!("run {name}")).failed(1, &[&name, "resolve", "address"]);
+}
+
+#[test]
+fn nobody_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let words = &["127.0.0.1", &address.port().to_string(), "refused", "fabricbench serve"];
+    run(&format!("run {address}")).failed(1, words);
+    let finished = run(&format!("run {address} --format json")).failed(1, words);
+    let document = Document::read(&finished.stdout);
+    assert_eq!((&document.0["complete"], document.count("measured")), (&false.into(), 0));
+}
+
+#[test]
+fn nobody_answers() {
+    let hole = BlackHole::new();
+    let finished = run(&format!("run {} --timeout 2s", hole.address));
+    assert!(finished.took < Duration::from_secs(6), "{:?}", finished.took);
+    finished.failed(1, &[&hole.address.to_string(), "did not answer within 2s"]);
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_the_way_out() {
+    let server = Server::start();
+    let port = server.address.port();
+    let again = run(&format!("serve --listen 127.0.0.1 --port {port}"));
+    again.failed(1, &[&port.to_string(), "in use", "--port"]);
+    let again = run(&format!("serve --port {port}"));
+    again.failed(1, &[&port.to_string(), "in use", "--port"]);
+    server.serves();
+}
+
+#[test]
+fn an_address_that_is_not_of_this_host_is_named() {
+    // TEST-NET-1 of RFC 5737, which no host has.
+    run("serve --listen 192.0.2.1 --port 0").failed(1, &["192.0.2.1"]);
+}
+
+#[test]
+fn a_server_that_is_stopped_does_not_greet() {
+    let server = Server::start();
+    server.process.signal(Signal::STOP);
+    let finished = server.run("--timeout 2s");
+    assert!(finished.took < Duration::from_secs(10), "{:?}", finished.took);
+    finished.failed(1, &[&server.address.to_string(), "did not greet"]);
+    server.process.signal(Signal::CONT);
+    server.serves();
+}
