@@ -23,7 +23,7 @@ use super::{
     Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
     StopSignal, TcpEndpoint, TransportError,
     tcp::{connect_options, length, wish},
-    wait::stopped,
+    wait::{go_on, stopped},
 };
 use crate::plan::{Cell, GrpcTuning, Pattern, Payload};
 
@@ -195,6 +195,7 @@ fn drive<T>(
     patience: Patience,
     stop: &StopSignal,
 ) -> Result<T, TransportError> {
+    go_on(stop)?;
     runtime.block_on(async {
         let mut work = pin!(work);
         let mut since = None;

@@ -14,7 +14,8 @@ use fabricbench_ipoib::PathChoice;
 
 use super::{
     Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
-    StopSignal, TcpEndpoint, TransportError, wait::stopped,
+    StopSignal, TcpEndpoint, TransportError,
+    wait::{go_on, stopped},
 };
 use crate::plan::{Cell, Pattern, Payload};
 
@@ -328,6 +329,7 @@ fn write_all(
     stop: &StopSignal,
     patience: Option<Patience>,
 ) -> Result<(), TransportError> {
+    go_on(stop)?;
     let mut clock = Turns::new(patience);
     while !bytes.is_empty() {
         match stream.write(bytes) {
@@ -379,6 +381,7 @@ fn read_some(
     stop: &StopSignal,
     patience: Option<Patience>,
 ) -> Result<Got, TransportError> {
+    go_on(stop)?;
     let mut clock = Turns::new(patience);
     loop {
         match stream.read(buffer) {

@@ -68,7 +68,18 @@ impl<'a> Waiting<'a> {
     }
 }
 
+/// One look at the stop signal, for each operation: a path that is quick never waits long enough
+/// for [`Waiting`] to look.
+///
+/// # Errors
+/// [`TransportError::Stopped`] if the stop signal was given.
+#[inline]
+pub(super) fn go_on(stop: &StopSignal) -> Result<(), TransportError> {
+    if stop.is_given() { Err(stopped(stop)) } else { Ok(()) }
+}
+
 /// The error of a stop signal that was given.
+#[cold]
 pub(super) fn stopped(stop: &StopSignal) -> TransportError {
     TransportError::Stopped(stop.reason().unwrap_or(StopReason::Finished))
 }

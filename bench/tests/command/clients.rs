@@ -57,6 +57,20 @@ fn a_server_ends_promptly_when_asked() {
 }
 
 #[test]
+fn a_server_in_the_middle_of_a_test_ends_promptly_and_the_client_says_so() {
+    for transport in ["tcp@loopback", "grpc@loopback"] {
+        let server = Server::start();
+        let address = server.address.to_string();
+        let client = Running::start(&mut server.client(&format!("{LONG} {transport}")));
+        server.process.says_word("testing");
+        thread::sleep(INTO_THE_TEST);
+        ends_promptly(server);
+        let finished = client.end_within(Duration::from_secs(5));
+        finished.failed(4, &["lost the server", &address]);
+    }
+}
+
+#[test]
 fn a_server_that_another_program_started_ends_with_its_standard_input() {
     // Standard input is empty here: it ends at once.
     let server = Running::start(&mut fabricbench("serve --port 0 --until-stdin-ends"));

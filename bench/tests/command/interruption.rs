@@ -38,6 +38,23 @@ fn two_measured(document: &Document) {
 }
 
 #[test]
+fn an_interrupt_keeps_what_was_measured() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result.json");
+        let finished = cut_off(signal, Some(&path));
+        assert_eq!(finished.code, Some(130), "{finished:?}");
+        let last = finished.stderr.lines().last().unwrap();
+        assert_eq!(last, "fabricbench: interrupted; what was measured before is kept");
+        let printed = Document::read(&finished.stdout);
+        two_measured(&printed);
+        let kept = Document::read(&fs::read_to_string(&path).unwrap());
+        assert_eq!(kept.0, printed.0);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing beside the result");
+    }
+}
+
+#[test]
 fn a_kill_leaves_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("result.json");

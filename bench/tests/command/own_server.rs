@@ -5,9 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
-use crate::process::{PATIENCE, Running, fabricbench, run};
+use crate::{
+    document::Document,
+    process::{PATIENCE, Running, fabricbench, run},
+};
 
 /// Parent and state of a process, from `/proc/PID/stat`: the fields after the name in parentheses.
 fn stat(id: u32) -> Option<(String, u32)> {
@@ -67,6 +70,23 @@ fn it_is_gone_after_the_client_was_killed() {
     client.signal(Signal::KILL);
     assert_eq!(client.end().code, None);
     ends(server);
+}
+
+/// A terminal sends its interrupt to the whole process group.
+#[test]
+fn an_interrupt_of_both_is_an_interrupt() {
+    use std::os::unix::process::CommandExt as _;
+    for _ in 0..3 {
+        let mut command = fabricbench("run --transport tcp@loopback -s 8 -D 60s --format json");
+        let client = Running::start(command.process_group(0));
+        let server = the_child(&client);
+        thread::sleep(Duration::from_millis(700));
+        let group = Pid::from_raw(client.id().cast_signed()).unwrap();
+        rustix::process::kill_process_group(group, Signal::INT).unwrap();
+        let finished = client.end_within(Duration::from_secs(10)).failed(130, &["interrupted"]);
+        Document::read(&finished.stdout);
+        ends(server);
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::{
     plan::VerbsOperation,
     transport::{
         Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, StopSignal,
-        TransportError, Turn, VerbsSettings, Waiting,
+        TransportError, Turn, VerbsSettings, Waiting, wait::go_on,
     },
 };
 
@@ -146,6 +146,7 @@ impl<const WRITE: bool> Initiator for Ping<WRITE> {
 
     #[inline]
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
+        go_on(&self.stop)?;
         self.token = operation.token;
         if WRITE {
             let at = self.pair.message_at() + self.last_byte();
@@ -252,6 +253,7 @@ impl Initiator for Push {
 
     #[inline]
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
+        go_on(&self.stop)?;
         self.tokens[(self.posted % self.depth as u64) as usize] = operation.token;
         let posted = self.posted + 1;
         let signaled = posted.is_multiple_of(self.moderation);

@@ -7,6 +7,7 @@ use crate::{
     plan::{Pattern, VerbsOperation},
     transport::{
         Patience, Received, Responder, StopSignal, TransportError, Turn, VerbsEndpoint, Waiting,
+        wait::go_on,
     },
 };
 
@@ -64,6 +65,7 @@ impl VerbsResponder {
         let last = pair.size as usize - 1;
         let request = pair.message_request(Verb::Write(self.remote.at(0)));
         loop {
+            go_on(stop)?;
             let expected = stamp(received.messages);
             let mut waiting = Waiting::new(stop, FOREVER);
             while pair.region.load_u8(last).map_err(failed)? != expected {
@@ -85,6 +87,7 @@ impl VerbsResponder {
         let mut next = pair.next_receive();
         let mut completion = [Completion::default()];
         loop {
+            go_on(stop)?;
             let mut waiting = Waiting::new(stop, FOREVER);
             let number = loop {
                 if let [completion] = pair.receive_queue.poll(&mut completion).map_err(failed)? {
@@ -167,6 +170,7 @@ impl VerbsResponder {
         let mut next = pair.next_receive();
         let mut completions = [Completion::default(); 32];
         loop {
+            go_on(stop)?;
             let mut waiting = Waiting::new(stop, FOREVER);
             let arrived = loop {
                 let arrived = pair.receive_queue.poll(&mut completions).map_err(failed)?;
