@@ -73,17 +73,52 @@ impl Exit {
 /// Parses the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
-    let exit = match Cli::parse().command {
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(refused) => return answer(&refused),
+    };
+    let exit = match command {
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Probe(arguments) => probe::probe(&arguments),
     };
     let exit = exit.unwrap_or_else(|failure| {
-        // One line: what failed, on what, what to do.
-        eprintln!("fabricbench: {failure}");
+        complain(&failure);
         failure.exit()
     });
     ExitCode::from(exit.code())
+}
+
+/// Help and version are printed as they are, and so is what the program is, to who gave no
+/// arguments at all; arguments that make no sense are a line as every other failure.
+fn answer(refused: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if refused.use_stderr() && refused.kind() != DisplayHelpOnMissingArgumentOrSubcommand {
+        complain(one_line(&refused.to_string()));
+    } else if refused.print().is_err() && !refused.use_stderr() {
+        return ExitCode::from(Exit::Error.code());
+    }
+    ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Exit::Usage.code()))
+}
+
+/// What clap says in paragraphs, without the summary of the usage that follows.
+fn one_line(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let said = lines.take_while(|line| !line.starts_with("Usage:") && !line.contains("'--help'"));
+    format!("{}; --help shows what there is", said.collect::<Vec<_>>().join("; "))
+}
+
+/// One line on standard error: what failed, on what, what to do.
+fn complain(failure: impl std::fmt::Display) {
+    say(format_args!("fabricbench: {failure}"));
+}
+
+/// A line on standard error. That nobody reads it any longer (`2>&1 | head`) is no failure.
+fn say(line: impl std::fmt::Display) {
+    use std::io::Write as _;
+    // In one write, so that lines of several threads and processes do not mix.
+    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Why a command ended early.

@@ -8,6 +8,7 @@ use std::{
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::say;
 use crate::{
     report::{CellRecord, Status},
     run::Progress,
@@ -60,7 +61,7 @@ impl Shown {
     pub(super) fn say(&self, text: &str) {
         match self {
             Self::Bar(bar) => bar.set_message(text.to_owned()),
-            Self::Lines { .. } => eprintln!("{text}"),
+            Self::Lines { .. } => say(text),
             Self::Nothing => {}
         }
     }
@@ -81,7 +82,7 @@ impl Progress for Shown {
                 bar.set_message(slice.cell.to_string());
             }
             Self::Lines { last } if last.elapsed() >= LONGEST_SILENCE => {
-                eprintln!("slice {} of {of}: {}", index + 1, slice.cell);
+                say(format_args!("slice {} of {of}: {}", index + 1, slice.cell));
                 *last = Instant::now();
             }
             Self::Lines { .. } | Self::Nothing => {}
@@ -90,7 +91,7 @@ impl Progress for Shown {
 
     fn cell_done(&mut self, cell: &CellRecord) {
         if let Self::Lines { last } = self {
-            eprintln!("{}", summary(cell));
+            say(summary(cell));
             *last = Instant::now();
         }
     }

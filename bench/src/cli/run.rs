@@ -8,7 +8,7 @@ use std::{
 use clap::{Args, ValueEnum};
 
 use super::{
-    DEFAULT_PORT, Exit, Failure,
+    DEFAULT_PORT, Exit, Failure, complain,
     local_server::LocalServer,
     options::{
         VerbsOptions, parse_affinity, parse_count, parse_depth, parse_duration, parse_sizes,
@@ -161,11 +161,11 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     match outcome {
         Ok(()) => Ok(verdict(&document)),
         Err(Ended::Run(RunError::Interrupted)) => {
-            eprintln!("fabricbench: {}", RunError::Interrupted);
+            complain(RunError::Interrupted);
             Ok(Exit::Interrupted)
         }
         Err(Ended::Run(lost @ RunError::PeerLost(_))) => {
-            eprintln!("fabricbench: {lost}");
+            complain(lost);
             Ok(match verdict(&document) {
                 Exit::Nothing => Exit::Nothing,
                 _ => Exit::Partial,
@@ -317,7 +317,10 @@ fn document(arguments: &RunArguments, plan: &Plan, here: &Host) -> Document {
         started_unix_s: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs()),
-        command: std::env::args().collect(),
+        // A file name need not be text.
+        command: std::env::args_os()
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect(),
         plan: PlanRecord {
             transports,
             patterns,

@@ -3,13 +3,12 @@
 use std::{
     io::Read,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::Mutex,
     time::Duration,
 };
 
 use clap::Args;
 
-use super::{DEFAULT_PORT, Exit, Failure, options::parse_duration, print};
+use super::{DEFAULT_PORT, Exit, Failure, options::parse_duration, print, say};
 use crate::{
     control::{Notice, Server},
     session::Host,
@@ -54,16 +53,11 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<Exit, Failure> {
             rdma: Err(reason),
         })
     };
-    // One line at a time, from whichever client's thread.
-    let log = Mutex::new(());
-    let notify = |notice: Notice<'_>| {
-        let _line = log.lock();
-        match notice {
-            Notice::Began(peer) => eprintln!("{peer}: testing"),
-            Notice::Queued(peer, position) => eprintln!("{peer}: waits behind {position}"),
-            Notice::Ended(peer, how) => eprintln!("{peer}: {how}"),
-            Notice::Refused(why) => eprintln!("refused: {why}"),
-        }
+    let notify = |notice: Notice<'_>| match notice {
+        Notice::Began(peer) => say(format_args!("{peer}: testing")),
+        Notice::Queued(peer, position) => say(format_args!("{peer}: waits behind {position}")),
+        Notice::Ended(peer, how) => say(format_args!("{peer}: {how}")),
+        Notice::Refused(why) => say(format_args!("refused: {why}")),
     };
     server.serve(&host, &stop, &notify).map_err(Failure::error)?;
     Ok(Exit::Complete)

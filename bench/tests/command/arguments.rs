@@ -1,8 +1,10 @@
 //! Arguments that make no sense: one line that names the argument and the cure, and exit code 2.
 
+use std::{ffi::OsString, os::unix::ffi::OsStringExt};
+
 use crate::{
     document::{Document, without_figures},
-    process::run,
+    process::{Running, fabricbench, run},
 };
 
 #[test]
@@ -12,6 +14,16 @@ fn no_arguments_show_what_there_is() {
     for command in ["serve", "run", "probe"] {
         assert!(finished.stderr.contains(command), "{}", finished.stderr);
     }
+}
+
+/// File names need not be UTF-8; what is recorded of the command line is then as near as may be.
+#[test]
+fn a_file_name_that_is_no_text_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(OsString::from_vec(b"r\xffsult".to_vec()));
+    let mut command = fabricbench("run --transport tcp@loopback -s 8 -n 1 --output");
+    Running::start(command.arg(&path)).end().quietly(0);
+    Document::read(&std::fs::read_to_string(path).unwrap());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A server and its clients: one after the other, each whatever the one before did; and its end.
 
-use std::{thread, time::Duration};
+use std::{net::TcpStream, thread, time::Duration};
 
 use rustix::process::Signal;
 
@@ -68,6 +68,16 @@ fn a_server_in_the_middle_of_a_test_ends_promptly_and_the_client_says_so() {
         let finished = client.end_within(Duration::from_secs(5));
         finished.failed(4, &["lost the server", &address]);
     }
+}
+
+/// `fabricbench serve 2>&1 | head -1` is how scripts learn the port.
+#[test]
+fn a_server_whose_log_nobody_reads_serves() {
+    let server = Server::unread(&mut fabricbench("serve --listen 127.0.0.1 --port 0"));
+    server.serves();
+    drop(TcpStream::connect(server.address).unwrap());
+    server.serves();
+    ends_promptly(server);
 }
 
 #[test]

@@ -137,6 +137,16 @@ fn a_full_standard_output_is_a_failure() {
 }
 
 #[test]
+fn a_standard_error_that_is_gone_changes_nothing_else() {
+    for (arguments, code) in [("run 127.0.0.1:1", 1), ("run -s 0", 2), (QUICK, 0)] {
+        let mut command = fabricbench(&format!("{arguments} --progress lines"));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stderr.take());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{arguments}");
+    }
+}
+
+#[test]
 fn progress_is_shown_only_where_it_was_asked_for() {
     run(QUICK).quietly(0);
     run(&format!("{QUICK} --progress none")).quietly(0);
