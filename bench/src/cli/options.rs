@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 
 use crate::{
+    control::SHORTEST_SILENCE,
     plan::{Sizes, parse_bytes},
     session::Affinity,
     transport::VerbsSettings,
@@ -15,10 +16,10 @@ use crate::{
 #[command(next_help_heading = "Verbs (given once, here; the server follows)")]
 pub(super) struct VerbsOptions {
     /// RDMA device [default: the first with an active port]
-    #[arg(short = 'd', long, value_name = "NAME")]
+    #[arg(short = 'd', long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     device: Option<String>,
     /// RDMA device on the server [default: one of the same name, else the first active]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     peer_device: Option<String>,
     /// Port of the device [default: the first active]
     #[arg(short = 'i', long, value_name = "PORT")]
@@ -114,6 +115,18 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     match Duration::try_from_secs_f64(seconds * scale) {
         Ok(time) if !time.is_zero() && time <= Duration::from_secs(86_400) => Ok(time),
         _ => Err(format!("`{text}` is not between 1 ns and a day")),
+    }
+}
+
+/// A time after which a silent peer is given up: as [`parse_duration`], and not so short that a
+/// healthy one is taken for silent.
+pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        time if time >= SHORTEST_SILENCE => Ok(time),
+        _ => Err(format!(
+            "`{text}` is under {} s: signs of life come once a second",
+            SHORTEST_SILENCE.as_secs()
+        )),
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     local_server::LocalServer,
     options::{
         VerbsOptions, parse_affinity, parse_count, parse_depth, parse_duration, parse_sizes,
+        parse_timeout,
     },
     print,
     progress::{ProgressMode, Shown},
@@ -84,7 +85,7 @@ pub(super) struct RunArguments {
     #[arg(short = 'p', long, default_value_t = DEFAULT_PORT)]
     port: u16,
     /// Time without an answer, or without a completion, after which the server is given up
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_timeout)]
     timeout: Duration,
     /// Processor of the client's measuring thread, and of the server's after a colon, or `none`
     /// [default: one each if both sides share a kernel, else none]

@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 
-use super::{DEFAULT_PORT, Exit, Failure, options::parse_duration, print, say};
+use super::{DEFAULT_PORT, Exit, Failure, options::parse_timeout, print, say};
 use crate::{
     control::{Notice, Server},
     session::Host,
@@ -24,7 +24,7 @@ pub(super) struct ServeArguments {
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<IpAddr>,
     /// Give a client up that is silent for so long
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_timeout)]
     timeout: Duration,
     /// End when standard input ends: for a server that another program starts
     #[arg(long, hide = true)]

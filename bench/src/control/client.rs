@@ -59,11 +59,16 @@ pub enum ConnectError {
 /// `[fd00::1]:18570`, `fe80::1%eth0`.
 ///
 /// # Errors
-/// A port that is no number, in words.
+/// No host, or a port that is no number, in words.
 pub fn parse_host(text: &str, default_port: u16) -> Result<(String, u16), String> {
     let port = |text: &str| {
         text.parse::<u16>().map_err(|_| format!("`{text}` is no port number (1 to 65535)"))
     };
+    if text.is_empty() || text.starts_with(':') && !text.starts_with("::") {
+        return Err(format!(
+            "HOST `{text}` is empty; name the server, or leave HOST out to measure this host"
+        ));
+    }
     if let Some(rest) = text.strip_prefix('[') {
         let (host, after) =
             rest.split_once(']').ok_or_else(|| format!("`{text}` lacks its closing bracket"))?;
@@ -231,6 +236,8 @@ mod tests {
         assert_eq!(host("fe80::1%eth0"), ("fe80::1%eth0".into(), 7));
         assert!(parse_host("node2:http", 7).unwrap_err().contains("http"));
         assert!(parse_host("[::1", 7).is_err());
+        assert_eq!(host("::1"), ("::1".into(), 7));
+        assert!(parse_host("", 7).is_err() && parse_host(":99", 7).is_err());
         assert!(parse_host("[::1]x", 7).is_err());
     }
 

@@ -18,8 +18,11 @@ use thiserror::Error;
 use super::{FrameError, Message, read_frame, write_frame};
 use crate::transport::{StopReason, StopSignal};
 
-/// How often a sign of life is sent. A fifth of the shortest useful time-out.
+/// How often a sign of life is sent.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// The shortest silence that can mean anything: two signs of life missed.
+pub const SHORTEST_SILENCE: Duration = Duration::from_secs(2 * HEARTBEAT.as_secs());
 
 /// Why nothing was received.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

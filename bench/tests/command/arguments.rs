@@ -8,11 +8,81 @@ use crate::{
 };
 
 #[test]
+fn are_refused_in_one_line() {
+    for (arguments, words) in [
+        ("run --transport quic@lo", &["--transport", "quic@lo", "verbs-write", "grpc@PATH"][..]),
+        ("run --transport grpc", &["--transport", "`grpc`", "grpc@PATH"]),
+        ("run --transport tcp@lo,tcp@loopback", &["tcp@loopback", "twice"]),
+        ("run --transport verbs-write@eth0", &["--transport", "verbs-write@eth0"]),
+        ("run --pattern pingpong", &["--pattern", "pingpong", "latency", "bandwidth"]),
+        ("run -s 0", &["--sizes", "size 0", "1 byte"]),
+        ("run -s 4Q", &["--sizes", "4Q"]),
+        ("run -s 8:4", &["--sizes", "8:4", "below its start"]),
+        ("run -s 1:8:x1", &["--sizes", "x1", "does not advance"]),
+        ("run -s 1:8:+0", &["--sizes", "+0", "does not advance"]),
+        ("run -s 1:1G:+1", &["--sizes", "1:1G:+1", "4096", "larger step"]),
+        ("run -s 8,,9", &["--sizes", "8,,9", "empty part"]),
+        ("run -s -5", &["-5"]),
+        ("run -s 99999999999G", &["--sizes", "64 bits"]),
+        ("run -s 8 -a", &["--all", "--sizes"]),
+        ("run -n 0", &["--iterations", "0 messages"]),
+        ("run -n 1K", &["--iterations", "1K"]),
+        ("run -n 5 -D 1s", &["--iterations", "--duration"]),
+        ("run -D 0", &["--duration", "0"]),
+        ("run -D 1h", &["--duration", "1h"]),
+        ("run --rounds 0", &["--rounds", "0", "1"]),
+        ("run -t 0", &["--depth", "`0`", "65536"]),
+        ("run -t 65537", &["--depth", "65537"]),
+        ("run --timeout -1", &["-1"]),
+        ("run --timeout 1s", &["--timeout", "1s", "2 s"]),
+        ("serve --timeout 1s", &["--timeout", "1s", "2 s"]),
+        ("run --port 65536", &["--port", "65536"]),
+        ("run --cpus all", &["--cpus", "all", "none"]),
+        ("run --cpus 0:", &["--cpus"]),
+        ("run -m 1500", &["--mtu", "1500", "4096"]),
+        ("run -r 1", &["--rx-depth", "1", "2"]),
+        ("run -S 16", &["--sl", "16"]),
+        ("run -u 32", &["--qp-timeout", "32"]),
+        ("run --format yaml", &["--format", "yaml", "json"]),
+        ("run --frmat json", &["--frmat", "--format"]),
+        ("run one two", &["two"]),
+        ("run host:http", &["http", "port number"]),
+        ("run [::1", &["[::1", "bracket"]),
+        ("run [::1]x", &["[::1]x", "[ADDRESS]:PORT"]),
+        ("run --port", &["--port"]),
+        ("serve --listen nowhere", &["--listen", "nowhere"]),
+        ("serve extra", &["extra"]),
+        ("probe extra", &["extra"]),
+        ("mesure", &["mesure"]),
+    ] {
+        let finished = run(arguments);
+        assert_eq!(finished.stdout, "", "{arguments}");
+        finished.failed(2, words);
+    }
+}
+
+#[test]
 fn no_arguments_show_what_there_is() {
     let finished = run("");
     assert_eq!(finished.code, Some(2));
     for command in ["serve", "run", "probe"] {
         assert!(finished.stderr.contains(command), "{}", finished.stderr);
+    }
+}
+
+/// An empty variable in a script must not become a host, a file or a transport of no name.
+#[test]
+fn empty_ones_are_refused() {
+    for (arguments, words) in [
+        (&["run", ""][..], &["HOST", "empty"][..]),
+        (&["run", ":18570"], &["HOST", "empty"]),
+        (&["run", "--output="], &["--output"]),
+        (&["run", "--transport="], &["--transport"]),
+        (&["run", "--sizes="], &["--sizes", "empty"]),
+        (&["run", "--pattern="], &["--pattern"]),
+        (&["run", "--device="], &["--device"]),
+    ] {
+        Running::start(fabricbench("").args(arguments)).end().failed(2, words);
     }
 }
 

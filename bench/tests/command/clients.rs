@@ -4,7 +4,10 @@ use std::{net::TcpStream, thread, time::Duration};
 
 use rustix::process::Signal;
 
-use crate::process::{Running, Server, fabricbench};
+use crate::{
+    document::Document,
+    process::{Running, Server, fabricbench},
+};
 
 /// Time for a client that has been given its turn to be in the middle of a measurement.
 const INTO_THE_TEST: Duration = Duration::from_millis(600);

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     document::Document,

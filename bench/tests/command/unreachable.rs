@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::{
     document::Document,
-    process::{Server, run},
+    process::{Running, Server, fabricbench, run},
 };
 
 /// A listener whose queue is full: the kernel drops what comes further, as a firewall would.
