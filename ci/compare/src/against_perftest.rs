@@ -1,0 +1,293 @@
+//! verbs-write and verbs-send, against perftest's write and send tests.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::Result;
+use clap::Args;
+use fabricbench::plan::{Pattern, TransportName, VerbsOperation, display_bytes};
+
+use crate::{
+    Outcome,
+    fabricbench::{Fabricbench, beside_us, bytes_per_s, latency_us},
+    machine::facts,
+    markdown::{JUDGED, figure, judged, table},
+    perftest::Perftest,
+    ratio::{Bar, LEAST_ROUNDS, Ratio, median},
+    rounds::{Figures, Slot, measure},
+};
+
+/// The bar for latency: five percent above perftest at most.
+const LATENCY: Bar = Bar::AtMost(1.05);
+
+/// The bar for bandwidth: five percent below perftest at most.
+const BANDWIDTH: Bar = Bar::AtLeast(0.95);
+
+const LATENCY_SIZES: [u64; 4] = [2, 64, 1024, 8192];
+const BANDWIDTH_SIZE: u64 = 65_536;
+
+/// Who is measured, in the order of [`Slot::contender`].
+const CONTENDERS: [&str; 2] = ["fabricbench", "perftest"];
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// RDMA device, for client and server
+    #[arg(long, value_name = "NAME")]
+    device: String,
+    /// GID index [default: each tool's own choice]
+    #[arg(long, value_name = "INDEX")]
+    gid_index: Option<u32>,
+    /// Rounds
+    #[arg(long, value_name = "N", default_value_t = 9,
+          value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=1000))]
+    rounds: u32,
+    /// Round trips of a latency run
+    #[arg(long, value_name = "N", default_value_t = 1000,
+          value_parser = clap::value_parser!(u64).range(20..=10_000_000))]
+    round_trips: u64,
+    /// Messages of a bandwidth run
+    #[arg(long, value_name = "N", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(5..=10_000_000))]
+    messages: u64,
+    /// Processor of the client, of both tools
+    #[arg(long, value_name = "CPU", default_value_t = 0)]
+    client_cpu: u32,
+    /// Processor of the server, of both tools
+    #[arg(long, value_name = "CPU", default_value_t = 1)]
+    server_cpu: u32,
+    /// Seconds after which a single run is given up
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    limit: u64,
+    /// The fabricbench to measure [default: the one beside this program]
+    #[arg(long, value_name = "PATH")]
+    fabricbench: Option<PathBuf>,
+    /// A line to print with the facts on the machine; repeatable
+    #[arg(long, value_name = "TEXT")]
+    about: Vec<String>,
+    /// Exit with 1 if the lower end of an interval misses its bar
+    #[arg(long)]
+    check: bool,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cell {
+    /// Write or send.
+    pub operation: VerbsOperation,
+    /// Latency or bandwidth.
+    pub pattern: Pattern,
+    /// Message size in bytes.
+    pub size: u64,
+    /// Messages, or round trips, of one run.
+    pub messages: u64,
+}
+
+impl Cell {
+    fn bar(&self) -> Bar {
+        match self.pattern {
+            Pattern::Latency => LATENCY,
+            Pattern::Bandwidth => BANDWIDTH,
+        }
+    }
+
+    fn transport(&self) -> TransportName {
+        TransportName::Verbs(self.operation)
+    }
+}
+
+fn cells(options: &Options) -> Vec<Cell> {
+    let operations = [VerbsOperation::Write, VerbsOperation::Send];
+    let latency = LATENCY_SIZES.map(|size| (Pattern::Latency, size, options.round_trips));
+    let bandwidth = [(Pattern::Bandwidth, BANDWIDTH_SIZE, options.messages)];
+    latency
+        .into_iter()
+        .chain(bandwidth)
+        .flat_map(|(pattern, size, messages)| {
+            operations.map(|operation| Cell { operation, pattern, size, messages })
+        })
+        .collect()
+}
+
+pub fn run(options: &Options) -> Result<Outcome> {
+    let perftest = Perftest {
+        device: options.device.clone(),
+        gid_index: options.gid_index,
+        cpus: (options.client_cpu, options.server_cpu),
+        limit: Duration::from_secs(options.limit),
+    };
+    let version = Perftest::version()?;
+    let program = options.fabricbench.clone().map_or_else(beside_us, Ok)?;
+    let ours = Fabricbench::on_loopback(&program)?;
+    let cells = cells(options);
+    let rounds = options.rounds as usize;
+    let figures = measure(rounds, cells.len(), &CONTENDERS, |slot: Slot| {
+        if (slot.cell, slot.contender) == (0, slot.round % CONTENDERS.len()) {
+            eprintln!("round {} of {rounds}", slot.round + 1);
+        }
+        let cell = &cells[slot.cell];
+        match slot.contender {
+            0 => measure_ours(&ours, cell, options),
+            _ => perftest.measure(cell),
+        }
+    })?;
+    print!("{}", facts(&options.about));
+    println!("- fabricbench {} against perftest {version}", env!("CARGO_PKG_VERSION"));
+    println!("- {rounds} rounds, the two tools in turn within each\n");
+    print!("{}", render(&cells, &figures));
+    println!("\n{LEGEND}");
+    Ok(outcome(&cells, &figures, options.check))
+}
+
+fn measure_ours(ours: &Fabricbench, cell: &Cell, options: &Options) -> Result<f64> {
+    let mut arguments = vec![
+        "--transport".to_owned(),
+        cell.transport().to_string(),
+        "--pattern".to_owned(),
+        cell.pattern.to_string(),
+        "--sizes".to_owned(),
+        cell.size.to_string(),
+        "--iterations".to_owned(),
+        cell.messages.to_string(),
+        // perftest has no warm-up; one message is the least that there is here.
+        "--warm-up".to_owned(),
+        "1".to_owned(),
+        "--cpus".to_owned(),
+        format!("{}:{}", options.client_cpu, options.server_cpu),
+        "--device".to_owned(),
+        options.device.clone(),
+    ];
+    if let Some(index) = options.gid_index {
+        arguments.extend(["--gid-index".to_owned(), index.to_string()]);
+    }
+    let cell_record = ours.measure(&arguments, Duration::from_secs(options.limit))?;
+    match cell.pattern {
+        Pattern::Latency => latency_us(&cell_record),
+        Pattern::Bandwidth => bytes_per_s(&cell_record),
+    }
+}
+
+const LEGEND: &str = "\
+Latency: half round trips in us, the median of each run (perftest's t_typical). Bandwidth: MB/s, \
+MB = 10^6 bytes (perftest's BW average converted from MiB/s); fabricbench's clock runs until the \
+receiver has confirmed the last byte, perftest's until the last completion. Figures are medians \
+over the rounds; ratio is the median of the rounds' ratios fabricbench / perftest, with its 95 % \
+interval from order statistics. The last two columns hold the bar against the median and against \
+the interval's lower end: for a latency that is the best the rounds allow, for a bandwidth the \
+worst.";
+
+fn ratio(figures: &Figures, cell: usize) -> Option<Ratio> {
+    Ratio::of(figures.of(cell, 0), figures.of(cell, 1))
+}
+
+fn render(cells: &[Cell], figures: &Figures) -> String {
+    let header: Vec<&str> = ["pattern", "transport", "size", "fabricbench", "perftest"]
+        .into_iter()
+        .chain(JUDGED)
+        .collect();
+    let rows: Vec<Vec<String>> = cells
+        .iter()
+        .enumerate()
+        .map(|(index, cell)| {
+            let unit = if cell.pattern == Pattern::Latency { 1.0 } else { 1e6 };
+            let shown = |contender| figure(median(figures.of(index, contender)).map(|m| m / unit));
+            let mut row = vec![
+                match cell.pattern {
+                    Pattern::Latency => "latency, us".to_owned(),
+                    Pattern::Bandwidth => "bandwidth, MB/s".to_owned(),
+                },
+                cell.transport().to_string(),
+                display_bytes(cell.size).to_string(),
+                shown(0),
+                shown(1),
+            ];
+            row.extend(judged(ratio(figures, index), Some(cell.bar())));
+            row
+        })
+        .collect();
+    table(&header, 2, &rows)
+}
+
+fn outcome(cells: &[Cell], figures: &Figures, check: bool) -> Outcome {
+    let missed = cells
+        .iter()
+        .enumerate()
+        .any(|(index, cell)| ratio(figures, index).is_some_and(|ratio| ratio.misses(cell.bar())));
+    if !figures.failures.is_empty() {
+        Outcome::Incomplete
+    } else if check && missed {
+        Outcome::Missed
+    } else {
+        Outcome::Passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+
+    fn example() -> [Cell; 2] {
+        let cell =
+            |pattern, size| Cell { operation: VerbsOperation::Write, pattern, size, messages: 100 };
+        [cell(Pattern::Latency, 2), cell(Pattern::Bandwidth, 65_536)]
+    }
+
+    fn found(latency_ratio: f64) -> Figures {
+        measure(9, 2, &CONTENDERS, |slot| {
+            let drift = 1.0 + slot.round as f64;
+            let theirs = if slot.cell == 0 { 10.0 } else { 40e6 } * drift;
+            Ok(match (slot.contender, slot.cell) {
+                (0, 0) => latency_ratio * theirs,
+                _ => theirs,
+            })
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn the_table_has_figures_ratios_and_both_readings() {
+        let text = render(&example(), &found(1.2));
+        let rows: Vec<&str> = text.lines().skip(2).collect();
+        let fields = |row: &str| -> Vec<String> {
+            row.trim_matches('|').split('|').map(|field| field.trim().to_owned()).collect()
+        };
+        assert_eq!(
+            fields(rows[0]),
+            [
+                "latency, us",
+                "verbs-write",
+                "2 B",
+                "60.0",
+                "50.0",
+                "1.200",
+                "1.200 to 1.200",
+                "≤ 1.05",
+                "missed",
+                "missed"
+            ]
+        );
+        assert_eq!(
+            fields(rows[1])[..5],
+            ["bandwidth, MB/s", "verbs-write", "64 KiB", "200", "200"]
+        );
+        assert_eq!(fields(rows[1])[7..], ["≥ 0.95", "met", "met"]);
+    }
+
+    #[test]
+    fn bars_count_only_when_checked_and_failures_always() {
+        let cells = example();
+        assert_eq!(outcome(&cells, &found(1.2), false), Outcome::Passed);
+        assert_eq!(outcome(&cells, &found(1.2), true), Outcome::Missed);
+        assert_eq!(outcome(&cells, &found(1.0), true), Outcome::Passed);
+        let failed =
+            measure(
+                9,
+                2,
+                &CONTENDERS,
+                |slot| {
+                    if slot.round == 3 { Err(anyhow!("cut")) } else { Ok(1.0) }
+                },
+            );
+        // Twice in a row each: not yet hopeless.
+        assert_eq!(outcome(&cells, &failed.unwrap(), false), Outcome::Incomplete);
+    }
+}

@@ -1,0 +1,66 @@
+//! `fabricbench-compare`: is fabricbench as fast as the tools its readers trust?
+//!
+//! Short runs of both sides alternate on one machine, and what counts is the ratio within a round:
+//! a machine that drifts, or an emulated one, has no say in that. Started by `ci/compare-perftest`
+//! and `ci/compare-iperf3`.
+
+mod against_iperf3;
+mod against_perftest;
+mod child;
+mod fabricbench;
+mod iperf3;
+mod machine;
+mod markdown;
+mod perftest;
+mod port;
+mod ratio;
+mod rounds;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Measures fabricbench and another tool in alternating rounds and prints a Markdown table.
+///
+/// Exit status: 0; 1 with --check if a bar is missed; 2 if a tool failed to run.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    against: Against,
+}
+
+#[derive(Debug, Subcommand)]
+enum Against {
+    /// verbs-write and verbs-send, against perftest on the same RDMA device
+    Perftest(against_perftest::Options),
+    /// gRPC and plain TCP, against one iperf3 stream
+    Iperf3(against_iperf3::Options),
+}
+
+/// How a comparison ended that could be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// No bar was missed, or none was asked to be checked.
+    Passed,
+    /// A bar was missed.
+    Missed,
+    /// A tool failed in some of the rounds.
+    Incomplete,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().against {
+        Against::Perftest(options) => against_perftest::run(&options),
+        Against::Iperf3(options) => against_iperf3::run(&options),
+    };
+    match outcome {
+        Ok(Outcome::Passed) => ExitCode::SUCCESS,
+        Ok(Outcome::Missed) => ExitCode::from(1),
+        Ok(Outcome::Incomplete) => ExitCode::from(2),
+        Err(error) => {
+            eprintln!("compare: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
