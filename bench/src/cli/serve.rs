@@ -59,7 +59,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<Exit, Failure> {
         Notice::Ended(peer, how) => say(format_args!("{peer}: {how}")),
         Notice::Refused(why) => say(format_args!("refused: {why}")),
     };
-    server.serve(&host, &stop, &notify).map_err(Failure::error)?;
+    server.serve(&host, &stop, &notify);
     Ok(Exit::Complete)
 }
 

@@ -3,6 +3,8 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
+    sync::mpsc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -109,8 +111,8 @@ impl Client {
         stop: &StopSignal,
         mut queued: impl FnMut(u64),
     ) -> Result<Self, ConnectError> {
-        let stream = connect_any(host, port, patience)?;
-        greet_server(&stream)?;
+        let stream = reach(host, port, patience, stop)?;
+        greet_server(&stream, stop)?;
         let address = stream.peer_addr()?.ip();
         let link = Link::new(stream, patience, stop.clone())?;
         link.say(Request::Begin(Box::new(here.clone())))?;
@@ -189,21 +191,54 @@ impl Conversation for Client {
     }
 }
 
+/// Resolves and connects on a thread of its own: neither looks at `stop`, and a name service may
+/// take longer than anybody wants to wait.
+fn reach(
+    host: &str,
+    port: u16,
+    patience: Duration,
+    stop: &StopSignal,
+) -> Result<TcpStream, ConnectError> {
+    const TURN: Duration = Duration::from_millis(50);
+    // Connecting is bounded by `patience`, and then has more to tell.
+    let deadline = Instant::now() + patience + Duration::from_secs(1);
+    let (tell, told) = mpsc::channel();
+    let name = host.to_owned();
+    thread::Builder::new().name("connect".to_owned()).spawn(move || {
+        let _ = tell.send(connect_any(&name, port, patience));
+    })?;
+    loop {
+        match told.recv_timeout(TURN) {
+            Ok(reached) => return reached,
+            Err(_) => {
+                if let Some(reason) = stop.reason() {
+                    return Err(LinkError::Lost(reason).into());
+                }
+                if Instant::now() >= deadline {
+                    let source = io::ErrorKind::TimedOut.into();
+                    return Err(ConnectError::Resolve { host: host.to_owned(), source });
+                }
+            }
+        }
+    }
+}
+
+/// The least time one address is given.
+const SHORTEST_TRY: Duration = Duration::from_millis(100);
+
 fn connect_any(host: &str, port: u16, patience: Duration) -> Result<TcpStream, ConnectError> {
+    let deadline = Instant::now() + patience;
     let addresses: Vec<SocketAddr> = resolve(host, port)
         .map_err(|source| ConnectError::Resolve { host: host.to_owned(), source })?;
-    let deadline = Instant::now() + patience;
     let mut tried = Vec::new();
-    for address in addresses {
+    for (index, address) in addresses.iter().enumerate() {
+        // An address that leads nowhere must not use up the time of those after it.
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            tried.push(format!("{address}: not tried within {patience:?}"));
-            continue;
-        }
-        match TcpStream::connect_timeout(&address, left) {
+        let share = left / u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
+        match TcpStream::connect_timeout(address, share.max(SHORTEST_TRY)) {
             Ok(stream) => return Ok(stream),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                tried.push(format!("{address} did not answer within {patience:?}"));
+                tried.push(format!("{address} did not answer within {share:.1?}"));
             }
             Err(error) => tried.push(format!("{address}: {error}")),
         }

@@ -28,6 +28,20 @@ pub enum FrameError {
     Unreadable(#[from] serde_json::Error),
 }
 
+impl FrameError {
+    /// Whether the other side is simply gone. A process that is killed with bytes unread resets its
+    /// connection instead of closing it, and may do either in the middle of a document.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        use io::ErrorKind::{ConnectionReset, UnexpectedEof};
+        match self {
+            Self::Closed => true,
+            Self::Io(error) => matches!(error.kind(), ConnectionReset | UnexpectedEof),
+            Self::TooLarge(_) | Self::Unreadable(_) => false,
+        }
+    }
+}
+
 /// Writes one document: its length as a big-endian `u32`, then the JSON, in one write so that it
 /// leaves in one segment.
 ///

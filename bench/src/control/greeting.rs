@@ -5,10 +5,12 @@ use std::{
     fmt,
     io::{self, Read, Write},
     net::TcpStream,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use thiserror::Error;
+
+use crate::transport::{StopReason, StopSignal};
 
 /// Version of everything that follows the greeting. Raised with every change that an older peer
 /// would misread.
@@ -22,6 +24,9 @@ const LONGEST_LINE: usize = 120;
 
 /// How long a peer may take to greet.
 const GREETING_TIME: Duration = Duration::from_secs(5);
+
+/// How long a read lasts before the stop signal is looked at.
+const TURN: Duration = Duration::from_millis(100);
 
 /// Why a peer is no peer.
 #[derive(Debug, Error)]
@@ -50,14 +55,16 @@ pub enum GreetingError {
     },
     /// It sent nothing in time.
     #[error(
-        "{peer} accepted the connection and did not greet within {GREETING_TIME:?}; is it a fabricbench server?"
+        "{peer} did not greet within {GREETING_TIME:?}: it is no fabricbench, or it hangs; look at that process"
     )]
     Silent {
         /// The peer's address.
         peer: String,
     },
     /// It closed the connection without a greeting.
-    #[error("{peer} closed the connection without a greeting; is it a fabricbench server?")]
+    #[error(
+        "{peer} closed the connection without a greeting: it is no fabricbench, or has too many connections; look at that process"
+    )]
     Closed {
         /// The peer's address.
         peer: String,
@@ -70,16 +77,19 @@ pub enum GreetingError {
         /// What the system said.
         source: io::Error,
     },
+    /// Somebody asked for the end.
+    #[error("{0}")]
+    Stopped(StopReason),
 }
 
 /// Greets as the client: speak first, then check the server's line.
 ///
 /// # Errors
 /// [`GreetingError`].
-pub fn greet_server(stream: &TcpStream) -> Result<(), GreetingError> {
+pub fn greet_server(stream: &TcpStream, stop: &StopSignal) -> Result<(), GreetingError> {
     let peer = name_of(stream);
     say(stream, &peer)?;
-    check(stream, &peer)
+    check(stream, &peer, stop)
 }
 
 /// Greets as the server: check the client's line, and answer with ours whatever it was, so that the
@@ -87,9 +97,9 @@ pub fn greet_server(stream: &TcpStream) -> Result<(), GreetingError> {
 ///
 /// # Errors
 /// [`GreetingError`]; the caller closes the connection.
-pub fn greet_client(stream: &TcpStream) -> Result<(), GreetingError> {
+pub fn greet_client(stream: &TcpStream, stop: &StopSignal) -> Result<(), GreetingError> {
     let peer = name_of(stream);
-    let checked = check(stream, &peer);
+    let checked = check(stream, &peer, stop);
     match checked {
         Ok(()) | Err(GreetingError::Foreign { .. } | GreetingError::Version { .. }) => {
             let said = say(stream, &peer);
@@ -105,34 +115,41 @@ fn name_of(stream: &TcpStream) -> String {
 
 fn say(mut stream: &TcpStream, peer: &str) -> Result<(), GreetingError> {
     let line = format!("{MAGIC} {PROTOCOL} {VERSION}\n");
-    stream
-        .write_all(line.as_bytes())
-        .map_err(|source| GreetingError::Io { peer: peer.to_owned(), source })
+    stream.write_all(line.as_bytes()).map_err(|source| failed(peer, source))
 }
 
-fn check(mut stream: &TcpStream, peer: &str) -> Result<(), GreetingError> {
-    let io_error = |source: io::Error| match source.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            GreetingError::Silent { peer: peer.to_owned() }
-        }
-        io::ErrorKind::ConnectionReset => GreetingError::Closed { peer: peer.to_owned() },
-        _ => GreetingError::Io { peer: peer.to_owned(), source },
-    };
+fn failed(peer: &str, source: io::Error) -> GreetingError {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    let peer = peer.to_owned();
+    match source.kind() {
+        ConnectionReset | BrokenPipe => GreetingError::Closed { peer },
+        _ => GreetingError::Io { peer, source },
+    }
+}
+
+fn check(mut stream: &TcpStream, peer: &str, stop: &StopSignal) -> Result<(), GreetingError> {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     // One deadline for the line, not one for each byte: a peer that trickles is not waited for.
-    let deadline = std::time::Instant::now() + GREETING_TIME;
+    let deadline = Instant::now() + GREETING_TIME;
     let mut line = Vec::new();
+    stream.set_read_timeout(Some(TURN)).map_err(|error| failed(peer, error))?;
     loop {
-        let left = deadline.saturating_duration_since(std::time::Instant::now());
-        if left.is_zero() {
+        if let Some(reason) = stop.reason() {
+            return Err(GreetingError::Stopped(reason));
+        }
+        if Instant::now() >= deadline {
             return Err(GreetingError::Silent { peer: peer.to_owned() });
         }
-        stream.set_read_timeout(Some(left)).map_err(io_error)?;
         let mut byte = [0];
-        match stream.read(&mut byte).map_err(io_error)? {
-            0 if line.is_empty() => return Err(GreetingError::Closed { peer: peer.to_owned() }),
-            0 => break,
-            _ if byte[0] == b'\n' => break,
-            _ => line.push(byte[0]),
+        match stream.read(&mut byte) {
+            Ok(0) if line.is_empty() => {
+                return Err(GreetingError::Closed { peer: peer.to_owned() });
+            }
+            Ok(0) => break,
+            Ok(_) if byte[0] == b'\n' => break,
+            Ok(_) => line.push(byte[0]),
+            Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => continue,
+            Err(error) => return Err(failed(peer, error)),
         }
         // A foreign protocol shows at the first byte that differs; waiting for its line would wait
         // for a TLS hello's line feed.
@@ -141,7 +158,7 @@ fn check(mut stream: &TcpStream, peer: &str) -> Result<(), GreetingError> {
             break;
         }
     }
-    stream.set_read_timeout(None).map_err(io_error)?;
+    stream.set_read_timeout(None).map_err(|error| failed(peer, error))?;
     let foreign = || GreetingError::Foreign { peer: peer.to_owned(), began: shown(&line) };
     let text = std::str::from_utf8(&line).map_err(|_| foreign())?;
     let mut words = text.trim_end_matches('\r').split(' ');
@@ -182,7 +199,7 @@ mod tests {
         client.write_all(sent).unwrap();
         client.shutdown(std::net::Shutdown::Write).unwrap();
         let (server, _) = listener.accept().unwrap();
-        let met = greet_client(&server);
+        let met = greet_client(&server, &StopSignal::new());
         drop(server);
         let mut answer = Vec::new();
         // A reset is as good as an end: the server closed with unread bytes.

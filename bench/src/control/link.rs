@@ -6,7 +6,7 @@ use std::{
     net::{Shutdown, TcpStream},
     sync::{
         Arc, Mutex, PoisonError,
-        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -23,6 +23,9 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// The shortest silence that can mean anything: two signs of life missed.
 pub const SHORTEST_SILENCE: Duration = Duration::from_secs(2 * HEARTBEAT.as_secs());
+
+/// Documents that may wait to be heard: who answers in turn has one.
+const MOST_UNHEARD: usize = 4;
 
 /// Why nothing was received.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -56,18 +59,19 @@ pub struct Link<S, R> {
 
 impl<S: Serialize, R: DeserializeOwned + Send + 'static> Link<S, R> {
     /// Takes over a greeted connection. `lost` is given when the peer closes it, breaks the
-    /// protocol, or is silent for `silence`.
+    /// protocol, or is silent for `silence` ([`SHORTEST_SILENCE`] at the least).
     ///
     /// # Errors
     /// The socket refuses its time-outs, or no thread can be had.
     pub fn new(stream: TcpStream, silence: Duration, lost: StopSignal) -> io::Result<Self> {
         let peer = stream.peer_addr()?.to_string();
+        let silence = silence.max(SHORTEST_SILENCE);
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(silence))?;
         stream.set_write_timeout(Some(silence))?;
         let stream = Arc::new(stream);
         let writing = Arc::new(Mutex::new(()));
-        let (hear, heard) = mpsc::channel();
+        let (hear, heard) = mpsc::sync_channel(MOST_UNHEARD);
         let reader = thread::Builder::new().name("control-reader".to_owned()).spawn({
             let (stream, lost, peer) = (stream.clone(), lost.clone(), peer.clone());
             move || read_until_lost(&stream, &hear, &lost, &peer, silence)
@@ -182,7 +186,7 @@ fn write_locked<T: Serialize>(
 
 fn read_until_lost<R: DeserializeOwned>(
     mut stream: &TcpStream,
-    hear: &Sender<R>,
+    hear: &SyncSender<R>,
     lost: &StopSignal,
     peer: &str,
     silence: Duration,
@@ -190,12 +194,15 @@ fn read_until_lost<R: DeserializeOwned>(
     let how = loop {
         match read_frame(&mut stream) {
             Ok(Message::Alive) => {}
-            // Nobody listens any more: the link is being dropped.
-            Ok(Message::Say(said)) => match hear.send(said) {
+            Ok(Message::Say(said)) => match hear.try_send(said) {
                 Ok(()) => {}
-                Err(_) => return,
+                // Nobody listens any more: the link is being dropped.
+                Err(TrySendError::Disconnected(_)) => return,
+                Err(TrySendError::Full(_)) => break format!("{peer} does not wait for answers"),
             },
-            Err(FrameError::Closed) => break format!("{peer} closed the control connection"),
+            Err(error) if error.is_end() => {
+                break format!("{peer} closed the control connection");
+            }
             Err(FrameError::Io(error))
                 if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
             {
@@ -253,18 +260,18 @@ mod tests {
 
     #[test]
     fn a_silent_peer_is_noticed_in_time() {
-        let (here, _raw) = pair(Duration::from_millis(300));
+        let (here, _raw) = pair(SHORTEST_SILENCE);
         let since = Instant::now();
         let error = here.hear(LONG).unwrap_err();
-        assert!(error.to_string().contains("silent for 300ms"), "{error}");
+        assert!(error.to_string().contains("silent for 2s"), "{error}");
         assert!(since.elapsed() < Duration::from_secs(10));
     }
 
     #[test]
     fn signs_of_life_keep_a_quiet_peer() {
-        let (here, raw) = pair(HEARTBEAT * 3);
-        let there = Link::<u32, u32>::new(raw, HEARTBEAT * 3, StopSignal::new()).unwrap();
-        thread::sleep(HEARTBEAT * 4);
+        let (here, raw) = pair(SHORTEST_SILENCE);
+        let there = Link::<u32, u32>::new(raw, SHORTEST_SILENCE, StopSignal::new()).unwrap();
+        thread::sleep(SHORTEST_SILENCE * 2);
         here.say(1).unwrap();
         assert_eq!(there.hear(LONG), Ok(1));
     }
@@ -274,6 +281,20 @@ mod tests {
         let (here, _raw) = pair(LONG);
         here.lost().give(StopReason::Interrupted);
         assert_eq!(here.hear(LONG), Err(LinkError::Lost(StopReason::Interrupted)));
+    }
+
+    #[test]
+    fn a_peer_that_does_not_wait_its_turn_is_lost_not_stored() {
+        let (here, mut raw) = pair(LONG);
+        for _ in 0..MOST_UNHEARD + 2 {
+            let _ = write_frame(&mut raw, &Message::Say(1));
+        }
+        let since = Instant::now();
+        while !here.lost().is_given() && since.elapsed() < LONG {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let reason = here.lost().reason().unwrap().to_string();
+        assert!(reason.contains("does not wait for answers"), "{reason}");
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use thiserror::Error;
 
-use super::{Link, LinkError, Queue, Refusal, Reply, Request, Ticket, greet_client};
+use super::{GreetingError, Link, LinkError, Queue, Refusal, Reply, Request, Ticket, greet_client};
 use crate::{
     plan::Cell,
     report::Status,
@@ -20,6 +20,9 @@ use crate::{
 
 /// Connections served or queued at once; more are closed at once. Each takes three threads.
 const MOST_CLIENTS: usize = 64;
+
+/// How long a client may do nothing between two slices.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The largest depth a client may ask for: each place costs memory of the server's.
 const LARGEST_DEPTH: u32 = 1 << 16;
@@ -37,9 +40,6 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
-    /// Listening failed later.
-    #[error("cannot accept connections: {0}")]
-    Accept(io::Error),
 }
 
 /// What a server tells its operator.
@@ -85,15 +85,12 @@ impl Server {
 
     /// Serves until `stop` is given: new clients are then turned away, and the current ones cut
     /// off. `host` describes this host anew for each client, since interfaces come and go.
-    ///
-    /// # Errors
-    /// [`ServeError::Accept`].
     pub fn serve(
         &self,
         host: &(impl Fn() -> Host + Sync),
         stop: &StopSignal,
         notify: &(impl Fn(Notice<'_>) + Sync),
-    ) -> Result<(), ServeError> {
+    ) {
         let queue = Queue::new();
         let clients = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -104,41 +101,51 @@ impl Server {
                         thread::sleep(Duration::from_millis(20));
                         continue;
                     }
-                    // A connection that ended before it was accepted, or too many open files: the
-                    // next one may fare better.
-                    Err(error) if is_passing(&error) => {
+                    // A connection that ended before it was accepted, no memory, too many open
+                    // files: accept(2) has a long list, and the next one may fare better.
+                    Err(error) => {
+                        notify(Notice::Refused(&format!("a connection: {error}")));
                         thread::sleep(Duration::from_millis(100));
                         continue;
                     }
-                    Err(error) => return Err(ServeError::Accept(error)),
                 };
-                if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
-                    clients.fetch_sub(1, Ordering::Relaxed);
+                let counted = Counted::new(&clients);
+                if counted.number > MOST_CLIENTS {
                     notify(Notice::Refused("too many connections; one was closed"));
                     continue;
                 }
-                let (queue, clients) = (&queue, &clients);
+                let queue = &queue;
                 let started = thread::Builder::new().name("client".to_owned()).spawn_scoped(
                     scope,
                     move || {
                         meet(stream, self.silence, queue, host, stop, notify);
-                        clients.fetch_sub(1, Ordering::Relaxed);
+                        drop(counted);
                     },
                 );
                 if started.is_err() {
-                    clients.fetch_sub(1, Ordering::Relaxed);
                     notify(Notice::Refused("no thread for a connection; it was closed"));
                 }
             }
-            Ok(())
-        })
+        });
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
-        || matches!(error.raw_os_error(), Some(23 | 24)) // ENFILE, EMFILE
+/// One of the connections, until it is dropped, also by a panic.
+struct Counted<'a> {
+    clients: &'a AtomicUsize,
+    number: usize,
+}
+
+impl<'a> Counted<'a> {
+    fn new(clients: &'a AtomicUsize) -> Self {
+        Self { clients, number: clients.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 fn meet(
@@ -151,41 +158,48 @@ fn meet(
 ) {
     if let Err(error) = stream
         .set_nonblocking(false)
-        .map_err(|error| error.to_string())
-        .and_then(|()| greet_client(&stream).map_err(|error| error.to_string()))
+        .map_err(|source| GreetingError::Io { peer: "the peer".to_owned(), source })
+        .and_then(|()| greet_client(&stream, stop))
     {
-        return notify(Notice::Refused(&error));
+        return match error {
+            GreetingError::Stopped(_) => {}
+            error => notify(Notice::Refused(&error.to_string())),
+        };
     }
     let link = match Link::new(stream, silence, StopSignal::new()) {
         Ok(link) => link,
         Err(error) => return notify(Notice::Refused(&error.to_string())),
     };
-    let peer = link.peer().to_owned();
-    let ended = match serve_client(&link, queue, host, stop, notify) {
+    // Given back last of all, so that the notice of an end comes before that of the next beginning.
+    let mut place = None;
+    let ended = match serve_client(&link, queue, &mut place, host, stop, notify) {
         Ok(()) => "done".to_owned(),
         Err(error) => error.to_string(),
     };
-    notify(Notice::Ended(&peer, &ended));
+    notify(Notice::Ended(link.peer(), &ended));
 }
 
 fn serve_client(
     link: &Link<Reply, Request>,
     queue: &Queue,
+    place: &mut Option<Ticket>,
     host: &impl Fn() -> Host,
     stop: &StopSignal,
     notify: &impl Fn(Notice<'_>),
 ) -> Result<(), LinkError> {
-    let Request::Begin(_) = link.hear(link.silence())? else {
+    let Request::Begin(_) = hear(link, stop, Some(link.silence()))? else {
         return Err(out_of_turn(link));
     };
-    let ticket = queue.join();
-    await_turn(&ticket, link, stop, notify)?;
+    await_turn(place.insert(queue.join()), link, stop, notify)?;
     notify(Notice::Began(link.peer()));
     let here = host();
     link.say(Reply::Welcome(Box::new(here.clone())))?;
     let mut serving: Option<Serving> = None;
     loop {
-        match hear(link, stop)? {
+        // A slice takes as long as it takes; between two, a client that does nothing must not keep
+        // the others waiting.
+        let most = if serving.is_some() { None } else { Some(LONGEST_PAUSE) };
+        match hear(link, stop, most)? {
             Request::Prepare { cell, depth, seed, cpu, offer } => {
                 // One slice at a time: what was before has ended, or ends here.
                 drop(serving.take());
@@ -241,14 +255,24 @@ fn await_turn(
     Ok(())
 }
 
-/// Waits for the client as long as it lives and the server is not told to end.
-fn hear(link: &Link<Reply, Request>, stop: &StopSignal) -> Result<Request, LinkError> {
+/// Waits for the client's next request: as long as it lives, the server is not told to end, and
+/// `most` is not over.
+fn hear(
+    link: &Link<Reply, Request>,
+    stop: &StopSignal,
+    most: Option<Duration>,
+) -> Result<Request, LinkError> {
+    let since = Instant::now();
     loop {
         match link.hear(Duration::from_millis(200)) {
-            Err(LinkError::Timeout { .. }) => match stop.reason() {
-                Some(reason) => return Err(LinkError::Lost(reason)),
-                None => continue,
-            },
+            Err(LinkError::Timeout { peer, .. }) => {
+                if let Some(reason) = stop.reason() {
+                    return Err(LinkError::Lost(reason));
+                }
+                if let Some(after) = most.filter(|&most| since.elapsed() >= most) {
+                    return Err(LinkError::Timeout { peer, after });
+                }
+            }
             heard => return heard,
         }
     }

@@ -102,7 +102,12 @@ impl<'a, I: Initiator> Push<'a, I> {
 
     fn confirm(&mut self) -> Result<(), EngineError> {
         let phase = Phase::Confirming;
-        self.initiator.confirm(self.patience).map_err(|error| phase.failed(error))?;
-        Ok(())
+        let received =
+            self.initiator.confirm(self.patience).map_err(|error| phase.failed(error))?;
+        if received.messages == self.token {
+            return Ok(());
+        }
+        // Or else the clock would have stopped before the last byte was there.
+        Err(EngineError::Unconfirmed { sent: self.token, received: received.messages })
     }
 }

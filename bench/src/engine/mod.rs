@@ -65,6 +65,14 @@ pub enum EngineError {
         /// How long was waited.
         patience: Duration,
     },
+    /// The receiver confirmed another number of messages than was sent.
+    #[error("{sent} messages were sent and {received} confirmed by the receiver")]
+    Unconfirmed {
+        /// Messages sent so far, warm-up included.
+        sent: u64,
+        /// Messages confirmed.
+        received: u64,
+    },
 }
 
 /// Where in a loop something happened.

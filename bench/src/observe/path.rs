@@ -187,7 +187,8 @@ fn judge(
     let packets = u64::from(mtu.unwrap_or(4096).max(1));
     let each = payload.size.div_ceil(packets);
     if let (Some(sent), Some(received)) = (traffic.sent_packets, traffic.received_packets) {
-        let (least_sent, least_received) = (payload.sent * each, payload.received * each);
+        let least_sent = payload.sent.saturating_mul(each);
+        let least_received = payload.received.saturating_mul(each);
         let text = format!(
             "{device} sent {sent} packets where the payload takes {least_sent} and received \
              {received} where it takes {least_received}"

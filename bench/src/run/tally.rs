@@ -11,6 +11,7 @@ use crate::{
     },
     session::SliceError,
     stats::{Histogram, Quantile},
+    transport::StopReason,
 };
 
 /// The normal quantile of a 95 % interval.
@@ -104,7 +105,8 @@ impl Tally {
             _ => error.to_string(),
         };
         // An interrupt takes nothing from the rounds that were finished.
-        if matches!(error, SliceError::Stopped(_)) && !self.rounds.is_empty() {
+        if matches!(error, SliceError::Stopped(StopReason::Interrupted)) && !self.rounds.is_empty()
+        {
             return;
         }
         self.failed = Some((error.status(), reason));
@@ -229,7 +231,7 @@ const LAST_ROUND: &str = "in the last round: ";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{plan::Pattern, transport::StopReason};
+    use crate::plan::Pattern;
 
     fn tally(pattern: Pattern) -> Tally {
         let transport = "tcp@loopback".parse().unwrap();

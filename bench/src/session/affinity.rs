@@ -43,22 +43,27 @@ fn usable() -> impl Iterator<Item = u32> {
         .filter_map(|cpu| u32::try_from(cpu).ok())
 }
 
+/// Refuses a processor that the calling thread may not run on.
+///
+/// # Errors
+/// There is no such processor, or this process may not use it; in words.
+pub(super) fn admit(cpu: u32) -> Result<(), String> {
+    if usable().any(|usable| usable == cpu) {
+        return Ok(());
+    }
+    let usable: Vec<_> = usable().map(|cpu| cpu.to_string()).collect();
+    Err(format!("cannot run on processor {cpu}; usable are {}", usable.join(", ")))
+}
+
 /// Binds the calling thread to `cpu`.
 ///
 /// # Errors
 /// There is no such processor, or this process may not use it; in words.
 pub fn bind_thread(cpu: u32) -> Result<(), String> {
-    let unusable = |why: String| {
-        let usable: Vec<_> = usable().map(|cpu| cpu.to_string()).collect();
-        format!("cannot run on processor {cpu}: {why}; usable are {}", usable.join(", "))
-    };
-    let index = cpu as usize;
-    if index >= CpuSet::MAX_CPU {
-        return Err(unusable("there is no such processor".to_owned()));
-    }
+    admit(cpu)?;
     let mut set = CpuSet::new();
-    set.set(index);
-    sched_setaffinity(None, &set).map_err(|error| unusable(error.to_string()))
+    set.set(cpu as usize);
+    sched_setaffinity(None, &set).map_err(|error| format!("cannot run on processor {cpu}: {error}"))
 }
 
 #[cfg(test)]
@@ -72,7 +77,10 @@ mod tests {
             bind_thread(first).unwrap();
             assert_eq!(usable().collect::<Vec<_>>(), [first]);
             let error = bind_thread(100_000).unwrap_err();
-            assert!(error.contains("no such processor") && error.contains(&first.to_string()));
+            assert!(
+                error.contains("processor 100000; usable are ")
+                    && error.ends_with(&first.to_string())
+            );
             assert!(bind_thread(1023).is_err(), "no machine here has 1024 processors");
         })
         .join()

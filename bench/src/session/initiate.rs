@@ -123,22 +123,21 @@ impl<C: Clock> Initiating<C> {
             settings: self.verbs.clone(),
         };
         let pair = Pair::open(port, plan)?;
-        let settings = pair.describe();
         let peer = self.peer_verbs.clone();
         let path = port.path(None);
         let stop = self.stop.clone();
         match (slice.cell.pattern, operation) {
             (Pattern::Latency, VerbsOperation::Write) => {
                 let opening = VerbsOpening::<Ping<true>>::new(pair, peer, stop);
-                self.run(conversation, slice, opening, path, settings)
+                self.run(conversation, slice, opening, path)
             }
             (Pattern::Latency, VerbsOperation::Send) => {
                 let opening = VerbsOpening::<Ping<false>>::new(pair, peer, stop);
-                self.run(conversation, slice, opening, path, settings)
+                self.run(conversation, slice, opening, path)
             }
             (Pattern::Bandwidth, _) => {
                 let opening = VerbsOpening::<Push>::new(pair, peer, stop);
-                self.run(conversation, slice, opening, path, settings)
+                self.run(conversation, slice, opening, path)
             }
         }
     }
@@ -152,11 +151,6 @@ impl<C: Clock> Initiating<C> {
     ) -> Result<SliceRecord, SliceError> {
         let choice = ip_path(&self.here, &self.there, name, self.control)?;
         let tuning = tuning(kind, slice.cell.size, slice.depth)?;
-        let settings = tuning
-            .describe()
-            .into_iter()
-            .map(|setting| (setting.name.to_owned(), setting.value))
-            .collect();
         let path = self.describe(&choice);
         let opening = GrpcOpening {
             cell: slice.cell.clone(),
@@ -167,7 +161,7 @@ impl<C: Clock> Initiating<C> {
             depth: slice.depth,
             stop: self.stop.clone(),
         };
-        self.run(conversation, slice, opening, path, settings)
+        self.run(conversation, slice, opening, path)
     }
 
     fn over_tcp(
@@ -186,8 +180,7 @@ impl<C: Clock> Initiating<C> {
             depth: slice.depth,
             stop: self.stop.clone(),
         };
-        let settings = BTreeMap::from([("TCP_NODELAY".to_owned(), "on".to_owned())]);
-        self.run(conversation, slice, opening, path, settings)
+        self.run(conversation, slice, opening, path)
     }
 
     fn describe(&self, choice: &fabricbench_ipoib::PathChoice) -> Path {
@@ -206,18 +199,12 @@ impl<C: Clock> Initiating<C> {
         slice: &Slice,
         opening: O,
         mut path: Path,
-        mut settings: BTreeMap<String, String>,
     ) -> Result<SliceRecord, SliceError> {
         let offer: Offer = opening.offer();
-        for (side, cpu) in [("client", self.affinity.client), ("server", self.affinity.server)] {
-            if let Some(cpu) = cpu {
-                settings.insert(format!("{side} processor"), cpu.to_string());
-            }
-        }
         let (answer, peer_path) = conversation.prepare(slice, offer)?;
         let measured =
             opening.connect(&answer).map_err(SliceError::from).and_then(|mut initiator| {
-                if path.device.is_some() && path.address.is_some() {
+                if matches!(slice.cell.transport, TransportName::Verbs(_)) {
                     path.mtu = opening_mtu(&path, &peer_path);
                 }
                 conversation.start()?;
@@ -228,9 +215,9 @@ impl<C: Clock> Initiating<C> {
                 let cpu = cpu.elapsed_ns();
                 // The initiator ends here: its connection is closed when the server is told to stop,
                 // which then need not wait for it.
-                Ok((initiator.verified(), watch, cpu, loops, histogram))
+                Ok((initiator.verified(), initiator.settings(), watch, cpu, loops, histogram))
             });
-        let ((compared, different), watch, cpu, loops, round_trips) = match measured {
+        let ((compared, different), mut settings, watch, cpu, loops, round_trips) = match measured {
             Ok(measured) => measured,
             Err(stopped @ SliceError::Stopped(_)) => return Err(stopped),
             Err(error) => {
@@ -242,10 +229,15 @@ impl<C: Clock> Initiating<C> {
         let observation = conversation.finish(Some(sent))?;
         let counters = watch.finish(PayloadMoved::by_initiator(&slice.cell, sent));
         let payload = PayloadCheck {
-            verified_messages: compared + observation.received.verified,
-            corrupt_messages: different + observation.received.corrupt,
+            verified_messages: compared.saturating_add(observation.received.verified),
+            corrupt_messages: different.saturating_add(observation.received.corrupt),
         };
         check(slice, sent, &observation, payload, &counters)?;
+        for (side, cpu) in [("client", self.affinity.client), ("server", self.affinity.server)] {
+            if let Some(cpu) = cpu {
+                settings.insert(format!("{side} processor"), cpu.to_string());
+            }
+        }
         Ok(SliceRecord {
             warm_up: loops.warm_up,
             timed: loops.timed,

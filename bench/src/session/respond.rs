@@ -2,7 +2,7 @@
 
 use std::thread::{self, JoinHandle};
 
-use super::{Host, Observation, bind_thread, ip_path::describe};
+use super::{Host, Observation, affinity::admit, bind_thread, ip_path::describe};
 use crate::{
     observe::{CpuTime, PathWatch, Payload as PayloadMoved},
     plan::{Cell, Payload, TransportName},
@@ -38,6 +38,9 @@ pub fn prepare(
     cpu: Option<u32>,
     offer: &Offer,
 ) -> Result<(Answer, Serving), TransportError> {
+    if let Some(cpu) = cpu {
+        admit(cpu).map_err(TransportError::Unsupported)?;
+    }
     let payload = Payload::new(seed);
     let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
         match (&cell.transport, offer) {

@@ -1,6 +1,7 @@
 //! gRPC through a named interface, on a current-thread runtime: the engine's loop drives it.
 
 use std::{
+    collections::{BTreeMap, VecDeque},
     future::Future,
     net::SocketAddr,
     pin::pin,
@@ -22,7 +23,8 @@ use tokio::{
 use super::{
     Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
     StopSignal, TcpEndpoint, TransportError,
-    tcp::{connect_options, length, wish},
+    buffer::zeroed,
+    tcp::{bound_to, connect_options, hand_over, wish},
     wait::{go_on, stopped},
 };
 use crate::plan::{Cell, GrpcTuning, Pattern, Payload};
@@ -55,7 +57,7 @@ pub struct GrpcOpening {
     pub payload: Payload,
     /// Both ends' interfaces and addresses.
     pub path: PathChoice,
-    /// Time to connect.
+    /// Time to connect, and time in which the stream takes no message.
     pub timeout: Duration,
     /// HTTP/2 settings.
     pub tuning: Tuning,
@@ -78,7 +80,7 @@ impl Opening for GrpcOpening {
         let patience = Patience(options.timeout + TURN);
         let connecting = Client::connect(&options, &self.tuning);
         let client = drive(&runtime, connecting, patience, &self.stop)?.map_err(failed)?;
-        let mut message = vec![0; length(self.cell.size)?];
+        let mut message = zeroed(self.cell.size)?;
         self.payload.fill(&mut message);
         Ok(GrpcInitiator {
             runtime,
@@ -88,7 +90,9 @@ impl Opening for GrpcOpening {
             message: message.into(),
             push: None,
             depth: self.depth.max(1) as usize,
-            waiting: Vec::with_capacity(self.depth as usize),
+            waiting: VecDeque::with_capacity(self.depth as usize),
+            patience: Patience(self.timeout),
+            tuning: self.tuning,
             verified: None,
             confirmed: Received::default(),
             stop: self.stop,
@@ -108,18 +112,12 @@ pub struct GrpcInitiator {
     message: Bytes,
     depth: usize,
     // Tokens of messages that the stream has taken, or of the call to come.
-    waiting: Vec<u64>,
+    waiting: VecDeque<u64>,
+    patience: Patience,
+    tuning: Tuning,
     verified: Option<bool>,
     confirmed: Received,
     stop: StopSignal,
-}
-
-impl GrpcInitiator {
-    /// The addresses of its socket: (local, server's).
-    #[must_use]
-    pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
-        (self.client.local_addr(), self.client.peer_addr())
-    }
 }
 
 impl Initiator for GrpcInitiator {
@@ -141,11 +139,10 @@ impl Initiator for GrpcInitiator {
                 // Ready at once while the stream has room; else this is where HTTP/2's flow
                 // control holds the sender back.
                 let sending = push.send(self.message.clone());
-                drive(&self.runtime, sending, FLOW_CONTROL_PATIENCE, &self.stop)?
-                    .map_err(failed)?;
+                drive(&self.runtime, sending, self.patience, &self.stop)?.map_err(failed)?;
             }
         }
-        self.waiting.push(operation.token);
+        self.waiting.push_back(operation.token);
         Ok(())
     }
 
@@ -162,9 +159,7 @@ impl Initiator for GrpcInitiator {
                     Some(self.payload.matches(&echo) && echo.len() == self.message.len());
             }
         }
-        for token in self.waiting.drain(..) {
-            done.push(token);
-        }
+        hand_over(&mut self.waiting, done);
         Ok(())
     }
 
@@ -181,11 +176,18 @@ impl Initiator for GrpcInitiator {
     fn verified(&self) -> (u64, u64) {
         self.verified.map_or((0, 0), |same| (1, u64::from(!same)))
     }
-}
 
-/// A stream that takes no message for so long is stuck. Longer than any window of messages takes
-/// on a link that is worth measuring.
-const FLOW_CONTROL_PATIENCE: Patience = Patience(Duration::from_secs(30));
+    fn settings(&self) -> BTreeMap<String, String> {
+        let mut settings: BTreeMap<_, _> = self
+            .tuning
+            .describe()
+            .into_iter()
+            .map(|setting| (setting.name.to_owned(), setting.value))
+            .collect();
+        settings.insert("socket bound to".to_owned(), bound_to(self.client.binding()));
+        settings
+    }
+}
 
 /// Runs `work` to its end, looking at the stop signal and at the clock in turns. Patience at its
 /// end is [`TransportError::Failed`].
@@ -246,6 +248,8 @@ impl GrpcResponder {
         wish: &TcpEndpoint,
     ) -> Result<(Self, SocketAddr), TransportError> {
         let tuning = tuning(kind, cell.size, depth)?;
+        // gRPC allocates when a message comes; that it can is seen here, where it can be refused.
+        drop(zeroed(cell.size)?);
         let options =
             ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
         let server = Server::bind(&options, &tuning).map_err(failed)?;

@@ -9,6 +9,7 @@
 //! message has left the initiator's hands and its place in the depth is free again, and
 //! [`Initiator::confirm`] returns only when the receiver has every byte.
 
+mod buffer;
 mod endpoint;
 pub mod fake;
 pub mod grpc;
@@ -16,6 +17,8 @@ mod stop;
 pub mod tcp;
 pub mod verbs;
 mod wait;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -121,7 +124,8 @@ pub trait Initiator {
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError>;
 
     /// Waits until at least one operation is done or `patience` is at its end, and adds the tokens
-    /// of those that are done to `done`. None added means that patience ended.
+    /// of those that are done to `done`, as many as it has room for; the others come with the next
+    /// call. None added means that patience ended.
     ///
     /// # Errors
     /// An operation failed, the connection broke, or the stop signal was given.
@@ -137,6 +141,11 @@ pub trait Initiator {
     /// Payload checks made on this side so far: (messages compared, of these different).
     fn verified(&self) -> (u64, u64) {
         (0, 0)
+    }
+
+    /// What is in force on this side, by name, for a report.
+    fn settings(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
     }
 }
 

@@ -4,17 +4,19 @@
 //! which tells data from the request to confirm; the receiver answers that with its counts.
 
 use std::{
+    collections::{BTreeMap, VecDeque},
     io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     time::{Duration, Instant},
 };
 
-use fabricbench_grpc::{ConnectOptions, ListenOptions, socket};
+use fabricbench_grpc::{Binding, ConnectOptions, ListenOptions, socket};
 use fabricbench_ipoib::PathChoice;
 
 use super::{
     Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
     StopSignal, TcpEndpoint, TransportError,
+    buffer::zeroed,
     wait::{go_on, stopped},
 };
 use crate::plan::{Cell, Pattern, Payload};
@@ -39,7 +41,7 @@ pub struct TcpOpening {
     pub payload: Payload,
     /// Both ends' interfaces and addresses.
     pub path: PathChoice,
-    /// Time to connect.
+    /// Time to connect, and time without a byte taken or answered.
     pub timeout: Duration,
     /// Messages in flight at the most.
     pub depth: u32,
@@ -56,20 +58,22 @@ impl Opening for TcpOpening {
 
     fn connect(self, answer: &Answer) -> Result<TcpInitiator, TransportError> {
         let options = connect_options(&self.path, answer, self.timeout)?;
-        let (stream, _) = socket::connect_blocking(&options).map_err(failed)?;
+        let (stream, binding) = socket::connect_blocking(&options).map_err(failed)?;
         prepare(&stream)?;
-        let size = length(self.cell.size)?;
-        let framed = self.cell.pattern == Pattern::Bandwidth;
-        let mut message = vec![DATA; usize::from(framed) + size];
-        self.payload.fill(&mut message[usize::from(framed)..]);
+        let framed = usize::from(self.cell.pattern == Pattern::Bandwidth);
+        let mut message = zeroed(self.cell.size.saturating_add(framed as u64))?;
+        self.payload.fill(&mut message[framed..]);
+        let echo = zeroed(if framed == 1 { 0 } else { self.cell.size })?;
         Ok(TcpInitiator {
             stream,
             payload: self.payload,
-            echo: vec![0; if framed { 0 } else { size }],
+            echo,
             message,
             depth: self.depth.max(1) as usize,
-            handed_over: Vec::with_capacity(self.depth as usize),
+            handed_over: VecDeque::with_capacity(self.depth as usize),
             verified: None,
+            patience: Patience(self.timeout),
+            binding,
             stop: self.stop,
         })
     }
@@ -106,8 +110,10 @@ pub struct TcpInitiator {
     echo: Vec<u8>,
     depth: usize,
     // Tokens of messages that the socket has taken, or of the one whose echo is awaited.
-    handed_over: Vec<u64>,
+    handed_over: VecDeque<u64>,
     verified: Option<bool>,
+    patience: Patience,
+    binding: Binding,
     stop: StopSignal,
 }
 
@@ -118,8 +124,8 @@ impl Initiator for TcpInitiator {
 
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
         // A stream has no queue but its buffer: a full one makes the caller wait here.
-        write_all(&mut self.stream, &self.message, &self.stop, None)?;
-        self.handed_over.push(operation.token);
+        write_all(&mut self.stream, &self.message, &self.stop, Some(self.patience))?;
+        self.handed_over.push_back(operation.token);
         Ok(())
     }
 
@@ -132,9 +138,7 @@ impl Initiator for TcpInitiator {
                 self.verified = Some(self.payload.matches(&self.echo));
             }
         }
-        for token in self.handed_over.drain(..) {
-            done.push(token);
-        }
+        hand_over(&mut self.handed_over, done);
         Ok(())
     }
 
@@ -158,6 +162,31 @@ impl Initiator for TcpInitiator {
     fn verified(&self) -> (u64, u64) {
         self.verified.map_or((0, 0), |same| (1, u64::from(!same)))
     }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            ("TCP_NODELAY".to_owned(), "on".to_owned()),
+            ("socket bound to".to_owned(), bound_to(&self.binding)),
+        ])
+    }
+}
+
+/// Hands over as many tokens as `done` has room for.
+pub(super) fn hand_over(tokens: &mut VecDeque<u64>, done: &mut Completed) {
+    while done.room() > 0
+        && let Some(token) = tokens.pop_front()
+    {
+        done.push(token);
+    }
+}
+
+/// What ties a socket to its interface, in words.
+pub(super) fn bound_to(binding: &Binding) -> String {
+    match binding {
+        Binding::Device { interface } => format!("interface {interface}"),
+        Binding::SourceAddressOnly { address, why } => format!("address {address} only: {why}"),
+        Binding::Unbound => "nothing".to_owned(),
+    }
 }
 
 /// The server's side: a listener that takes one connection.
@@ -166,28 +195,31 @@ pub struct TcpResponder {
     listener: TcpListener,
     cell: Cell,
     payload: Payload,
+    // Room for one message: the one that is echoed, or the first one of a push.
+    message: Vec<u8>,
 }
 
 impl TcpResponder {
     /// Listens on the interface and address that were asked for.
     ///
     /// # Errors
-    /// There is no such interface or address here, or no port is free.
+    /// There is no such interface or address here, no port is free, or no memory for a message.
     pub fn listen(
         cell: Cell,
         payload: Payload,
         wish: &TcpEndpoint,
     ) -> Result<(Self, SocketAddr), TransportError> {
+        let message = zeroed(cell.size)?;
         let options =
             ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
         let (listener, _) = socket::listen(&options).map_err(failed)?;
         let address = listener.local_addr().map_err(|error| io_failed("listen", &error))?;
-        Ok((Self { listener, cell, payload }, address))
+        Ok((Self { listener, cell, payload, message }, address))
     }
 }
 
 impl Responder for TcpResponder {
-    fn serve(self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
+    fn serve(mut self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
         let Some(stream) = accept(&self.listener, stop)? else { return Ok(Received::default()) };
         prepare(&stream)?;
         match self.cell.pattern {
@@ -198,12 +230,16 @@ impl Responder for TcpResponder {
 }
 
 impl TcpResponder {
-    fn echo(&self, mut stream: TcpStream, stop: &StopSignal) -> Result<Received, TransportError> {
-        let mut buffer = vec![0; length(self.cell.size)?];
+    fn echo(
+        &mut self,
+        mut stream: TcpStream,
+        stop: &StopSignal,
+    ) -> Result<Received, TransportError> {
+        let buffer = &mut self.message;
         let mut received = Received::default();
         loop {
             // The client's close between two messages is the end, as is the stop signal.
-            match read_some(&mut stream, &mut buffer, stop, None) {
+            match read_some(&mut stream, buffer, stop, None) {
                 Ok(Got::Bytes(got)) => {
                     read_exact(&mut stream, &mut buffer[got..], stop, None)?;
                 }
@@ -212,13 +248,17 @@ impl TcpResponder {
                 Err(_) if stop.is_given() => return Ok(received),
                 Err(error) => return Err(error),
             }
-            count(&mut received, &self.payload, &buffer);
-            write_all(&mut stream, &buffer, stop, None)?;
+            count(&mut received, &self.payload, buffer);
+            write_all(&mut stream, buffer, stop, None)?;
         }
     }
 
-    fn sink(&self, mut stream: TcpStream, stop: &StopSignal) -> Result<Received, TransportError> {
-        let mut first = vec![0; length(self.cell.size)?];
+    fn sink(
+        &mut self,
+        mut stream: TcpStream,
+        stop: &StopSignal,
+    ) -> Result<Received, TransportError> {
+        let first = &mut self.message;
         let mut buffer = vec![0; READ_BUFFER];
         let mut received = Received::default();
         // Bytes still to come of the message that has begun.
@@ -264,7 +304,7 @@ impl TcpResponder {
                 if rest == 0 {
                     if received.messages == 0 {
                         received.verified = 1;
-                        received.corrupt = u64::from(!self.payload.matches(&first));
+                        received.corrupt = u64::from(!self.payload.matches(first));
                     }
                     received.messages += 1;
                 }
@@ -281,20 +321,6 @@ fn count(received: &mut Received, payload: &Payload, message: &[u8]) {
     }
     received.messages += 1;
     received.bytes += message.len() as u64;
-}
-
-/// A message's size as a length in memory.
-pub(super) fn length(size: u64) -> Result<usize, TransportError> {
-    // Twice 64 bits of address space are never there; this bound only keeps `vec!` from aborting.
-    const MOST: u64 = 64 << 30;
-    if size > MOST {
-        return Err(TransportError::Unsupported(format!(
-            "a message of {size} B is over the limit of {MOST} B for one buffer; take a smaller size"
-        )));
-    }
-    usize::try_from(size).map_err(|_| {
-        TransportError::Unsupported(format!("a message of {size} B does not fit in memory here"))
-    })
 }
 
 fn prepare(stream: &TcpStream) -> Result<(), TransportError> {
@@ -334,7 +360,11 @@ fn write_all(
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(0) => return Err(closed()),
-            Ok(written) => bytes = &bytes[written..],
+            Ok(written) => {
+                bytes = &bytes[written..];
+                // Patience is for a stream that does not move, not for a long message.
+                clock = Turns::new(patience);
+            }
             Err(error) if again(&error) => {
                 if !clock.turn(stop)? {
                     return Err(TransportError::Failed(

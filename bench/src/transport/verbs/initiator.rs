@@ -1,6 +1,6 @@
 //! The side that is timed.
 
-use std::marker::PhantomData;
+use std::{collections::BTreeMap, marker::PhantomData};
 
 use fabricbench_verbs::{Completion, Operation as Verb, RemoteRegion, SendRequest};
 
@@ -58,15 +58,13 @@ impl<I: VerbsInitiator> Opening for VerbsOpening<I> {
     }
 }
 
-/// Sends between two signalled ones in a ping-pong, where at most one is in flight.
-const PINGS_PER_SIGNAL: u64 = 16;
-
 /// Ping-pong by write or by send; `WRITE` says which, so that the loop has no branch for it.
 #[derive(Debug)]
 pub struct Ping<const WRITE: bool> {
     pair: Pair,
     request: SendRequest,
     sequence: u64,
+    moderation: u64,
     token: u64,
     receives: u64,
     verified: Option<bool>,
@@ -77,8 +75,9 @@ impl<const WRITE: bool> VerbsInitiator for Ping<WRITE> {
     fn over(pair: Pair, remote: RemoteRegion, stop: StopSignal) -> Result<Self, TransportError> {
         let verb = if WRITE { Verb::Write(remote.at(0)) } else { Verb::Send };
         let request = pair.message_request(verb);
-        let receives = pair.next_receive();
-        Ok(Self { pair, request, sequence: 0, token: 0, receives, verified: None, stop })
+        let (receives, moderation) = (pair.next_receive(), u64::from(pair.moderation()));
+        let verified = None;
+        Ok(Self { pair, request, sequence: 0, moderation, token: 0, receives, verified, stop })
     }
 }
 
@@ -149,15 +148,18 @@ impl<const WRITE: bool> Initiator for Ping<WRITE> {
         go_on(&self.stop)?;
         self.token = operation.token;
         if WRITE {
+            // The message before is not read from here any more: its echo proves that the peer has
+            // executed it in full, and a retransmission is acknowledged without being executed.
             let at = self.pair.message_at() + self.last_byte();
             self.pair.region.store_u8(at, stamp(self.sequence)).map_err(failed)?;
         }
-        let signaled = self.sequence.is_multiple_of(PINGS_PER_SIGNAL);
+        let signaled = self.sequence.is_multiple_of(self.moderation);
         if signaled {
-            // The signalled send before this one was answered long ago: its completion is here.
+            // The signalled send before this one was answered many messages ago, so that its
+            // completion is most likely here; the queue has room for several.
             self.pair.reap_sends()?;
         }
-        self.pair.queue_pair.post_send(&self.request.signaled(signaled)).map_err(failed)?;
+        self.pair.post(&self.request.signaled(signaled), &self.stop)?;
         self.sequence += 1;
         Ok(())
     }
@@ -179,7 +181,15 @@ impl<const WRITE: bool> Initiator for Ping<WRITE> {
     }
 
     fn verified(&self) -> (u64, u64) {
-        self.verified.map_or((0, 0), |same| (1, u64::from(!same)))
+        // Of a written message of one byte, the stamp is all there is.
+        match self.verified {
+            Some(same) if !WRITE || self.pair.size > 1 => (1, u64::from(!same)),
+            _ => (0, 0),
+        }
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        self.pair.describe()
     }
 }
 
@@ -195,6 +205,8 @@ pub struct Push {
     tokens: Vec<u64>,
     posted: u64,
     done: u64,
+    // What is known to be done, of which `done` has been handed over.
+    reached: u64,
     // `posted` after the last signalled request: what lies above has no completion coming.
     signaled: u64,
     receives: u64,
@@ -207,18 +219,17 @@ impl VerbsInitiator for Push {
             VerbsOperation::Write => Verb::Write(remote.at(0)),
             VerbsOperation::Send => Verb::Send,
         };
-        let depth = pair.plan.depth.max(2);
-        // At least four completions a depth, so that the queue is refilled before it runs dry.
-        let moderation = pair.plan.settings.completion_moderation.clamp(1, (depth / 4).max(1));
+        let depth = pair.plan.depth.max(1);
         Ok(Self {
             request: pair.message_request(verb),
             // Writes nothing, and completes when all before it is done.
             flush: pair.empty_request(Verb::Write(remote.at(0))),
             depth: depth as usize,
-            moderation: u64::from(moderation),
+            moderation: u64::from(pair.moderation()),
             tokens: vec![0; depth as usize],
             posted: 0,
             done: 0,
+            reached: 0,
             signaled: 0,
             receives: pair.next_receive(),
             pair,
@@ -237,10 +248,10 @@ impl Push {
     }
 }
 
-/// Everything up to `posted` is done: hands its tokens over.
+/// Everything up to `reached` is done: hands its tokens over, as far as there is room.
 #[inline]
-fn advance(tokens: &[u64], done: &mut u64, posted: u64, completed: &mut Completed) {
-    while *done < posted {
+fn advance(tokens: &[u64], done: &mut u64, reached: u64, completed: &mut Completed) {
+    while *done < reached && completed.room() > 0 {
         completed.push(tokens[(*done % tokens.len() as u64) as usize]);
         *done += 1;
     }
@@ -268,35 +279,33 @@ impl Initiator for Push {
 
     #[inline]
     fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError> {
-        if self.signaled == self.done && self.posted > self.done {
+        if self.signaled == self.reached && self.posted > self.reached {
             self.post_flush()?;
         }
         let mut completions = [Completion::default(); 4];
         let mut waiting = Waiting::new(&self.stop, patience);
         loop {
-            let ended = self.pair.send_queue.poll(&mut completions).map_err(failed)?;
-            let mut reached = None;
-            for completion in ended {
-                reached = Some(completion.check().map_err(failed)?.id());
-            }
-            if let Some(reached) = reached {
-                advance(&self.tokens, &mut self.done, reached, done);
-            }
-            // What ended may have been a request to confirm, which carries no token.
+            advance(&self.tokens, &mut self.done, self.reached, done);
             if !done.tokens().is_empty() {
                 return Ok(());
             }
-            if waiting.turn()? == Turn::Expired {
+            for completion in self.pair.send_queue.poll(&mut completions).map_err(failed)? {
+                // A request to confirm carries the number of the message before it.
+                self.reached = completion.check().map_err(failed)?.id();
+            }
+            if self.reached == self.done && waiting.turn()? == Turn::Expired {
                 return Ok(());
             }
         }
     }
 
     fn confirm(&mut self, patience: Patience) -> Result<Received, TransportError> {
-        let count = self.posted as u32;
-        let request =
-            SendRequest { id: self.posted, ..self.pair.empty_request(Verb::SendImm(count)) };
-        self.pair.queue_pair.post_send(&request).map_err(failed)?;
+        // Two immediates of 32 bits: the high and the low word of the count.
+        for word in [(self.posted >> 32) as u32, self.posted as u32] {
+            let request =
+                SendRequest { id: self.posted, ..self.pair.empty_request(Verb::SendImm(word)) };
+            self.pair.queue_pair.post_send(&request).map_err(failed)?;
+        }
         let mut completion = [Completion::default()];
         let mut waiting = Waiting::new(&self.stop, patience);
         let number = loop {
@@ -321,5 +330,27 @@ impl Initiator for Push {
         let (messages, bytes) = counts.split_at(8);
         let word = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).unwrap_or(0);
         Ok(Received { messages: word(messages), bytes: word(bytes), ..Received::default() })
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        self.pair.describe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_tokens_than_fit_at_once_are_handed_over_in_turns() {
+        let tokens: Vec<u64> = (0..1000).map(|place| 10 * place).collect();
+        let (mut done, mut completed) = (600, Completed::new());
+        advance(&tokens, &mut done, 1100, &mut completed);
+        assert_eq!(completed.tokens().len(), Completed::CAPACITY);
+        assert_eq!(done, 600 + Completed::CAPACITY as u64);
+        completed.clear();
+        advance(&tokens, &mut done, 1100, &mut completed);
+        assert_eq!(done, 1100);
+        assert_eq!(completed.tokens().last(), Some(&990), "place 1099 of a ring of 1000");
     }
 }

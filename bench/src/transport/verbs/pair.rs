@@ -11,19 +11,26 @@ use fabricbench_verbs::{
 use super::{VerbsPort, failed};
 use crate::{
     plan::{Cell, Pattern, Payload, VerbsOperation},
-    transport::{TransportError, VerbsEndpoint, VerbsSettings},
+    transport::{
+        Patience, StopSignal, TransportError, Turn, VerbsEndpoint, VerbsSettings, Waiting,
+        buffer::zeroed,
+    },
 };
 
 /// Bytes of the confirmation: messages and payload bytes received, big-endian.
 pub(super) const CONFIRMATION: usize = 16;
 
 /// The most memory that receives are spread over, in bytes. More receives than fit share slots:
-/// what is measured is the transfer, and the content of the last message in a slot is verified.
+/// what is measured is the transfer, and the message that is verified is the first, when no other
+/// has been received into its slot.
 const RECEIVE_MEMORY: usize = 16 << 20;
 
 /// perftest sends up to 220 bytes inline in its write latency test; beyond that, fetching the
 /// payload by DMA is no slower than copying it into the request.
 const INLINE: u32 = 220;
+
+/// Sends between two signalled ones in a ping-pong, where at most one is in flight.
+const PINGS_PER_SIGNAL: u32 = 16;
 
 /// Receives kept posted where a side waits for one message at a time.
 const FEW_RECEIVES: u32 = 16;
@@ -31,6 +38,9 @@ const FEW_RECEIVES: u32 = 16;
 /// Places in the send queue of a ping-pong: those of unsignalled sends come free only with the
 /// next signalled one, one in 16.
 const PING_DEPTH: u32 = 64;
+
+/// How long a place in the send queue is waited for.
+const PLACE_PATIENCE: Patience = Patience(std::time::Duration::from_secs(5));
 
 /// What a pair is made for.
 #[derive(Debug, Clone)]
@@ -98,8 +108,8 @@ impl Pair {
         let domain = context.alloc_pd().map_err(failed)?;
         let send_depth = match plan.cell.pattern {
             Pattern::Latency => PING_DEPTH,
-            // Beside the messages a flush and a request to confirm.
-            Pattern::Bandwidth => plan.depth.max(2) + 2,
+            // Beside the messages a flush and the two halves of a request to confirm.
+            Pattern::Bandwidth => plan.depth.max(1) + 3,
         };
         let send_queue = context.create_completion_queue(send_depth).map_err(failed)?;
         let receive_queue = context.create_completion_queue(receives).map_err(failed)?;
@@ -147,7 +157,7 @@ impl Pair {
             options,
             plan,
         };
-        let mut message = vec![0; size as usize];
+        let mut message = zeroed(u64::from(size))?;
         pair.plan.payload.fill(&mut message);
         pair.region.copy_in(pair.message_at(), &message).map_err(failed)?;
         pair.queue_pair.to_init(&pair.port.port, &pair.options).map_err(failed)?;
@@ -206,24 +216,37 @@ impl Pair {
         self.local.path_mtu.min(peer.path_mtu).min(asked)
     }
 
-    /// Whether messages go inline: asked of the queue pair, not of a table.
+    /// Whether messages go inline: as far as the queue pair allows (asked of it, not of a table; it
+    /// may allow more than was asked for) and no further than was wished.
     #[must_use]
     pub fn inline(&self) -> bool {
-        self.size <= self.queue_pair.capabilities().max_inline
+        self.size <= self.inline_limit()
+    }
+
+    fn inline_limit(&self) -> u32 {
+        let wish = self.plan.settings.inline.unwrap_or(INLINE);
+        wish.min(self.queue_pair.capabilities().max_inline)
+    }
+
+    /// Sends from one signalled one to the next.
+    pub(super) fn moderation(&self) -> u32 {
+        match self.plan.cell.pattern {
+            Pattern::Latency => PINGS_PER_SIGNAL,
+            // At least four completions a depth, so that the queue is refilled before it runs dry.
+            Pattern::Bandwidth => {
+                self.plan.settings.completion_moderation.clamp(1, (self.plan.depth / 4).max(1))
+            }
+        }
     }
 
     /// What is in force, by name, for a report.
     #[must_use]
     pub fn describe(&self) -> BTreeMap<String, String> {
-        let capabilities = self.queue_pair.capabilities();
         BTreeMap::from([
-            ("inline limit, B".to_owned(), capabilities.max_inline.to_string()),
+            ("inline limit, B".to_owned(), self.inline_limit().to_string()),
             ("inline".to_owned(), if self.inline() { "yes" } else { "no" }.to_owned()),
             ("receive depth".to_owned(), self.receives.to_string()),
-            (
-                "completion moderation".to_owned(),
-                self.plan.settings.completion_moderation.to_string(),
-            ),
+            ("completion moderation".to_owned(), self.moderation().to_string()),
             ("service level".to_owned(), self.plan.settings.service_level.to_string()),
             ("timeout exponent".to_owned(), self.plan.settings.timeout.to_string()),
         ])
@@ -281,6 +304,37 @@ impl Pair {
         let mut copy = vec![0; length];
         self.region.copy_out(offset, &mut copy).map_err(failed)?;
         Ok(self.plan.payload.matches(&copy))
+    }
+
+    /// Posts a send; waits for a place where the queue is full, which it is only if completions lag
+    /// far behind the echoes.
+    #[inline]
+    pub(super) fn post(
+        &self,
+        request: &SendRequest,
+        stop: &StopSignal,
+    ) -> Result<(), TransportError> {
+        match self.queue_pair.post_send(request) {
+            Ok(()) => Ok(()),
+            Err(error) if error.is_queue_full() => self.post_when_free(request, stop),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    #[cold]
+    fn post_when_free(
+        &self,
+        request: &SendRequest,
+        stop: &StopSignal,
+    ) -> Result<(), TransportError> {
+        let mut waiting = Waiting::new(stop, PLACE_PATIENCE);
+        loop {
+            self.reap_sends()?;
+            match self.queue_pair.post_send(request) {
+                Err(full) if full.is_queue_full() && waiting.turn()? != Turn::Expired => {}
+                posted => return posted.map_err(failed),
+            }
+        }
     }
 
     /// Takes what the send queue has done, so that a failure shows and its slots come free.

@@ -14,9 +14,6 @@ use crate::{
 /// A responder waits as long as its control connection lives.
 const FOREVER: Patience = Patience(std::time::Duration::MAX);
 
-/// Sends between two signalled ones; as the initiator's.
-const PONGS_PER_SIGNAL: u64 = 16;
-
 /// Bytes of a written message that are looked at before it is confirmed; the rest is compared when
 /// the slice is over, where it is not timed.
 const LOOKED_AT: usize = 64;
@@ -73,11 +70,13 @@ impl VerbsResponder {
                     pair.reap_sends()?;
                 }
             }
-            if received.messages == 0 {
+            // Of a message of one byte, the stamp is all there is.
+            if received.messages == 0 && last > 0 {
                 verified(received, pair.holds_payload(0, last)?);
             }
+            // The answer before is not read from here any more: this message proves that it arrived.
             pair.region.store_u8(pair.message_at() + last, expected).map_err(failed)?;
-            self.pong(&request, received)?;
+            self.pong(&request, received, stop)?;
         }
     }
 
@@ -100,19 +99,24 @@ impl VerbsResponder {
             if received.messages == 0 {
                 verified(received, pair.holds_payload(pair.slot_at(number), pair.size as usize)?);
             }
-            self.pong(&request, received)?;
+            self.pong(&request, received, stop)?;
             pair.post_receive(next)?;
             next += 1;
         }
     }
 
     #[inline]
-    fn pong(&self, request: &SendRequest, received: &mut Received) -> Result<(), TransportError> {
-        let signaled = received.messages.is_multiple_of(PONGS_PER_SIGNAL);
+    fn pong(
+        &self,
+        request: &SendRequest,
+        received: &mut Received,
+        stop: &StopSignal,
+    ) -> Result<(), TransportError> {
+        let signaled = received.messages.is_multiple_of(u64::from(self.pair.moderation()));
         if signaled {
             self.pair.reap_sends()?;
         }
-        self.pair.queue_pair.post_send(&request.signaled(signaled)).map_err(failed)?;
+        self.pair.post(&request.signaled(signaled), stop)?;
         received.messages += 1;
         received.bytes += u64::from(self.pair.size);
         Ok(())
@@ -124,9 +128,10 @@ impl VerbsResponder {
         stop: &StopSignal,
         received: &mut Received,
     ) -> Result<(), TransportError> {
-        let served = self.push_loop(stop, received, |pair, received, completion| {
-            let Some(count) = completion.immediate() else { return Ok(()) };
-            count_up_to(received, count, pair.size);
+        let served = self.push_loop(stop, received, |pair, received, arrived| {
+            let Arrived::RequestToConfirm { messages } = arrived else { return Ok(()) };
+            received.messages = messages;
+            received.bytes = messages.saturating_mul(u64::from(pair.size));
             let length = (pair.size as usize).min(LOOKED_AT);
             verified(received, pair.holds_payload(0, length)?);
             // So that the next look sees messages that came after this one.
@@ -145,16 +150,14 @@ impl VerbsResponder {
     }
 
     fn sink_sends(&self, stop: &StopSignal, received: &mut Received) -> Result<(), TransportError> {
-        self.push_loop(stop, received, |pair, received, completion| {
-            if completion.immediate().is_some() {
-                return Ok(());
-            }
+        self.push_loop(stop, received, |pair, received, arrived| {
+            let Arrived::Message { receive, length } = arrived else { return Ok(()) };
             if received.messages == 0 {
-                let slot = pair.slot_at(completion.id());
+                let slot = pair.slot_at(receive);
                 verified(received, pair.holds_payload(slot, pair.size as usize)?);
             }
             received.messages += 1;
-            received.bytes += u64::from(completion.byte_len());
+            received.bytes += u64::from(length);
             Ok(())
         })
     }
@@ -164,10 +167,11 @@ impl VerbsResponder {
         &self,
         stop: &StopSignal,
         received: &mut Received,
-        mut on: impl FnMut(&Pair, &mut Received, &Completion) -> Result<(), TransportError>,
+        mut on: impl FnMut(&Pair, &mut Received, Arrived) -> Result<(), TransportError>,
     ) -> Result<(), TransportError> {
         let pair = &self.pair;
         let mut next = pair.next_receive();
+        let mut words = CountWords::default();
         let mut completions = [Completion::default(); 32];
         loop {
             go_on(stop)?;
@@ -183,10 +187,19 @@ impl VerbsResponder {
             };
             for completion in &completions[..arrived] {
                 completion.check().map_err(failed)?;
-                on(pair, received, completion)?;
+                let arrived = match completion.immediate() {
+                    None => Some(Arrived::Message {
+                        receive: completion.id(),
+                        length: completion.byte_len(),
+                    }),
+                    Some(word) => words.add(word),
+                };
+                if let Some(arrived) = arrived {
+                    on(pair, received, arrived)?;
+                }
                 pair.post_receive(next)?;
                 next += 1;
-                if completion.immediate().is_some() {
+                if let Some(Arrived::RequestToConfirm { .. }) = arrived {
                     self.confirm(received)?;
                 }
             }
@@ -210,12 +223,34 @@ fn verified(received: &mut Received, same: bool) {
     received.corrupt += u64::from(!same);
 }
 
-/// Takes over a count of which 32 bits are known: less than 2^32 messages lie between two
-/// confirmations.
-fn count_up_to(received: &mut Received, low: u32, size: u32) {
-    let more = low.wrapping_sub(received.messages as u32);
-    received.messages += u64::from(more);
-    received.bytes = received.messages * u64::from(size);
+/// What a completed receive says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Arrived {
+    /// A message, in the receive with this number.
+    Message { receive: u64, length: u32 },
+    /// The initiator has sent so many messages, and wants to know that they are here.
+    RequestToConfirm { messages: u64 },
+}
+
+/// A request to confirm comes as two immediates: the high word of the count, then the low one.
+#[derive(Debug, Default)]
+struct CountWords {
+    high: Option<u32>,
+}
+
+impl CountWords {
+    fn add(&mut self, word: u32) -> Option<Arrived> {
+        match self.high.take() {
+            None => {
+                self.high = Some(word);
+                None
+            }
+            Some(high) => {
+                let messages = u64::from(high) << 32 | u64::from(word);
+                Some(Arrived::RequestToConfirm { messages })
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -223,10 +258,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_go_on_beyond_32_bits() {
-        let mut received = Received { messages: u64::from(u32::MAX) - 1, ..Received::default() };
-        count_up_to(&mut received, 3, 10);
-        assert_eq!(received.messages, (1 << 32) + 3);
-        assert_eq!(received.bytes, 10 * ((1 << 32) + 3));
+    fn counts_have_64_bits() {
+        let mut words = CountWords::default();
+        for messages in [7, (1 << 32) + 3, u64::MAX] {
+            assert_eq!(words.add((messages >> 32) as u32), None);
+            assert_eq!(words.add(messages as u32), Some(Arrived::RequestToConfirm { messages }));
+        }
     }
 }
