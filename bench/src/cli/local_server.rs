@@ -4,9 +4,14 @@ use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use super::Failure;
+
+/// Time for the server to end by itself.
+const LONGEST_END: Duration = Duration::from_secs(2);
 
 /// A child that serves on loopback and ends with us, however we end: its standard input is a pipe
 /// that only we hold.
@@ -51,6 +56,12 @@ impl LocalServer {
 impl Drop for LocalServer {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
+        let deadline = Instant::now() + LONGEST_END;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        // One that hangs, or is stopped, must not hold us.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     report::{Document, PlanRecord, ResultFile, SCHEMA, Status, csv, long, table},
     run::{Rules, RunError},
     session::{Affinity, Host, Initiating, bind_thread},
-    transport::{StopSignal, verbs::VerbsPort},
+    transport::{StopReason, StopSignal, verbs::VerbsPort},
 };
 
 #[derive(Debug, Args)]
@@ -118,38 +118,12 @@ enum PatternName {
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     let plan = plan(arguments)?;
-    let file = match &arguments.output {
-        Some(path) => Some(ResultFile::create(path).map_err(Failure::error)?),
-        None => None,
-    };
     let stop = stop_on_signals()?;
     let here = Host::here().map_err(Failure::Error)?;
     let mut document = document(arguments, &plan, &here);
     let mut shown = Shown::new(arguments.progress);
 
-    let outcome = connect(arguments, &here, &stop, &shown).and_then(|(mut client, server)| {
-        document.server = Some(client.there.environment.clone());
-        document.warnings = warnings(&here, &client.there);
-        let initiating =
-            initiating(arguments, here.clone(), &client, stop.clone()).map_err(Ended::NotBegun)?;
-        let rules = Rules {
-            depth: arguments.depth,
-            warm_up: WarmUp { messages: arguments.warm_up, ..WarmUp::default() },
-            patience: arguments.timeout,
-        };
-        let outcome = crate::run::run(
-            &plan,
-            rules,
-            &initiating,
-            &mut client,
-            &mut document,
-            file.as_ref(),
-            &mut shown,
-        );
-        client.end();
-        drop(server);
-        outcome.map_err(Ended::Run)
-    });
+    let outcome = measure(arguments, &plan, here, &stop, &mut document, &mut shown);
     shown.end();
     // Whatever happened, standard output gets one whole document of what there is.
     if let Err(Ended::NotBegun(failure)) = outcome {
@@ -180,6 +154,39 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
 enum Ended {
     NotBegun(Failure),
     Run(RunError),
+}
+
+fn measure(
+    arguments: &RunArguments,
+    plan: &Plan,
+    here: Host,
+    stop: &StopSignal,
+    document: &mut Document,
+    shown: &mut Shown,
+) -> Result<(), Ended> {
+    let file = match &arguments.output {
+        Some(path) => {
+            Some(ResultFile::create(path).map_err(|error| Ended::NotBegun(Failure::error(error)))?)
+        }
+        None => None,
+    };
+    let (mut client, _server) =
+        connect(arguments, &here, stop, shown).map_err(|failure| match stop.reason() {
+            Some(StopReason::Interrupted) => Ended::Run(RunError::Interrupted),
+            _ => Ended::NotBegun(failure),
+        })?;
+    document.server = Some(client.there.environment.clone());
+    document.warnings = warnings(&here, &client.there);
+    let initiating = initiating(arguments, here, &client, stop.clone()).map_err(Ended::NotBegun)?;
+    let rules = Rules {
+        depth: arguments.depth,
+        warm_up: WarmUp { messages: arguments.warm_up, ..WarmUp::default() },
+        patience: arguments.timeout,
+    };
+    let outcome =
+        crate::run::run(plan, rules, &initiating, &mut client, document, file.as_ref(), shown);
+    client.end();
+    outcome.map_err(Ended::Run)
 }
 
 fn plan(arguments: &RunArguments) -> Result<Plan, Failure> {
@@ -243,21 +250,20 @@ fn connect(
     here: &Host,
     stop: &StopSignal,
     shown: &Shown,
-) -> Result<(Client, Option<LocalServer>), Ended> {
+) -> Result<(Client, Option<LocalServer>), Failure> {
     let (host, port, server) = match &arguments.host {
         Some(text) => {
-            let (host, port) = parse_host(text, arguments.port)
-                .map_err(|reason| Ended::NotBegun(Failure::Usage(reason)))?;
+            let (host, port) = parse_host(text, arguments.port).map_err(Failure::Usage)?;
             (host, port, None)
         }
         None => {
-            let server = LocalServer::start().map_err(Ended::NotBegun)?;
+            let server = LocalServer::start()?;
             (server.address.ip().to_string(), server.address.port(), Some(server))
         }
     };
     let queued = |before| shown.say(&format!("the server is busy: {before} before us"));
     let client = Client::connect(&host, port, here, arguments.timeout, stop, queued)
-        .map_err(|error| Ended::NotBegun(Failure::error(error)))?;
+        .map_err(Failure::error)?;
     Ok((client, server))
 }
 

@@ -39,6 +39,10 @@ impl ResultFile {
     /// [`OutputError`].
     pub fn create(path: &Path) -> Result<Self, OutputError> {
         let failed = |source| OutputError::Write { path: path.display().to_string(), source };
+        // What ends in a slash or in dots can only be a directory, also where there is none.
+        if path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.file_name().is_none() {
+            return Err(failed(io::ErrorKind::IsADirectory.into()));
+        }
         let is_regular = match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
                 return Err(failed(io::ErrorKind::IsADirectory.into()));

@@ -97,6 +97,19 @@ fn a_file_name_that_is_no_text_is_written() {
 }
 
 #[test]
+fn a_processor_that_is_not_there_is_named_with_those_that_are() {
+    let options = "run --transport tcp@loopback -s 8 -n 1";
+    for cpu in ["1023", "4294967295"] {
+        run(&format!("{options} --cpus {cpu}")).failed(2, &["processor", cpu, "usable are", "0"]);
+    }
+    let finished = run(&format!("{options} --format json --cpus 0:1023")).quietly(4);
+    let document = Document::read(&finished.stdout);
+    for cell in document.cells() {
+        without_figures(cell, "unsupported", &["on the server", "processor 1023", "usable are"]);
+    }
+}
+
+#[test]
 fn messages_too_large_for_a_transport_are_told_from_failures() {
     let options = "run --format json --transport grpc@loopback,grpc-stock@loopback -n 1";
     let finished = run(&format!("{options} -s 5G,4294967296")).quietly(4);
@@ -108,5 +121,20 @@ fn messages_too_large_for_a_transport_are_told_from_failures() {
     let finished = run("run --format json --transport tcp@loopback -s 18446744073709551615 -n 1");
     for cell in Document::read(&finished.quietly(4).stdout).cells() {
         without_figures(cell, "unsupported", &["18446744073709551615 B"]);
+    }
+}
+
+/// More memory than this process may have is one cell less, not the end of the process.
+#[test]
+fn messages_too_large_for_memory_are_left_out_alone() {
+    let mut limited = std::process::Command::new("prlimit");
+    limited.arg("--as=2000000000").arg(env!("CARGO_BIN_EXE_fabricbench"));
+    limited.args(["run", "--format", "json", "-n", "1", "--transport"]);
+    limited.args(["tcp@loopback,grpc@loopback", "-s", "8,4000000000"]);
+    let finished = Running::start(&mut limited).end().quietly(3);
+    let document = Document::read(&finished.stdout);
+    assert_eq!(document.count("measured"), 4);
+    for cell in document.cells().iter().filter(|cell| cell["size"] != 8) {
+        without_figures(cell, "unsupported", &["4000000000 B", "memory"]);
     }
 }

@@ -14,6 +14,56 @@ const INTO_THE_TEST: Duration = Duration::from_millis(600);
 
 const LONG: &str = "--pattern latency -s 8 -D 60s --transport";
 
+#[test]
+fn eight_clients_at_once_are_served_one_after_the_other() {
+    let server = Server::start();
+    let options =
+        "--transport tcp@loopback,grpc@loopback -s 8 -n 50 --format json --progress lines";
+    let clients: Vec<_> = (0..8).map(|_| Running::start(&mut server.client(options))).collect();
+    for client in clients {
+        let finished = client.end();
+        assert_eq!(finished.code, Some(0), "{finished:?}");
+        Document::read(&finished.stdout).all_measured(
+            &["tcp@loopback", "grpc@loopback"],
+            &["latency", "bandwidth"],
+            &[8],
+        );
+    }
+    server.process.says(|text| (text.matches(": done").count() == 8).then_some(()));
+    server.process.signal(Signal::TERM);
+    let log = server.process.end().stderr;
+    assert!(log.contains("waits behind"), "none had to wait:\n{log}");
+    let mut served = None;
+    for line in log.lines() {
+        let (client, what) = line.rsplit_once(": ").unwrap();
+        match what {
+            "testing" => assert_eq!(served.replace(client), None, "two at once:\n{log}"),
+            "done" => assert_eq!(served.take(), Some(client), "{log}"),
+            _ => assert!(what.starts_with("waits behind"), "{log}"),
+        }
+    }
+}
+
+#[test]
+fn a_client_in_the_queue_is_told_its_place_and_may_leave() {
+    let server = Server::start();
+    let first = Running::start(&mut server.client(&format!("{LONG} tcp@loopback")));
+    server.process.says_word("testing");
+    let mut second = server.client("--progress lines --format json");
+    let second = Running::start(&mut second);
+    second.says_word("the server is busy: 1 before us");
+    // Longer than a silent peer is waited for: the queue may be long.
+    thread::sleep(Duration::from_secs(6));
+    second.signal(Signal::INT);
+    let finished = second.end_within(Duration::from_secs(5));
+    assert_eq!(finished.code, Some(130), "{finished:?}");
+    assert!(finished.stderr.ends_with("interrupted; what was measured before is kept\n"));
+    Document::read(&finished.stdout);
+    first.signal(Signal::INT);
+    assert_eq!(first.end_within(Duration::from_secs(5)).code, Some(130));
+    server.serves();
+}
+
 /// Ends a client in the middle of a test by `signal`, and asserts that the next one is served.
 fn next_after(transport: &str, signal: Signal, server_options: &str, within: Duration) {
     let server = Server::with(&format!("--listen 127.0.0.1 {server_options}"));
@@ -71,6 +121,14 @@ fn a_server_in_the_middle_of_a_test_ends_promptly_and_the_client_says_so() {
         let finished = client.end_within(Duration::from_secs(5));
         finished.failed(4, &["lost the server", &address]);
     }
+}
+
+#[test]
+fn a_server_with_silent_connections_ends_promptly() {
+    let server = Server::start();
+    let _silent: Vec<_> = (0..3).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    thread::sleep(Duration::from_millis(300));
+    ends_promptly(server);
 }
 
 /// `fabricbench serve 2>&1 | head -1` is how scripts learn the port.

@@ -82,3 +82,19 @@ fn the_file_is_whole_at_every_moment() {
     }
     Document::read(&fs::read_to_string(&path).expect("one of the runs came so far"));
 }
+
+#[test]
+fn an_interrupt_before_anything_was_measured() {
+    let options = "run --transport tcp@loopback -s 8 -D 60s --format json";
+    for after in [30, 120, 400] {
+        let client = Running::start(&mut fabricbench(options));
+        thread::sleep(Duration::from_millis(after));
+        client.signal(Signal::INT);
+        let finished = client.end_within(Duration::from_secs(5));
+        // Before the handler is there, the signal ends the process as it ends any other.
+        if finished.code.is_some() {
+            let finished = finished.failed(130, &["interrupted"]);
+            assert_eq!(Document::read(&finished.stdout).count("measured"), 0);
+        }
+    }
+}

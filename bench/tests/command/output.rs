@@ -53,6 +53,26 @@ fn a_link_stays_a_link() {
 }
 
 #[test]
+fn a_place_that_cannot_be_is_refused_before_measuring() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "kept").unwrap();
+    for (place, word) in [
+        (folder.path().join("absent/result.json"), "No such file"),
+        (folder.path().join("absent/"), "irectory"),
+        (folder.path().to_owned(), "is a directory"),
+        (file.join("result.json"), "Not a directory"),
+        (folder.path().join("n".repeat(300)), "too long"),
+    ] {
+        let finished = write_to(&place);
+        assert_eq!(finished.stdout, "", "measured for {}", place.display());
+        finished.failed(1, &[&place.display().to_string(), word, "--output"]);
+    }
+    assert_eq!(names(folder.path()), ["file"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+}
+
+#[test]
 fn a_folder_that_may_not_be_written_is_named() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o555)).unwrap();
@@ -110,6 +130,27 @@ fn a_full_disk_leaves_nothing_half_written() {
         Document::read(left);
     }
     Document::read(&finished.stdout);
+}
+
+/// Whatever goes wrong once the arguments are understood, a script gets its document.
+#[test]
+fn json_is_printed_on_every_path() {
+    for (arguments, code) in [
+        ("run --format json --transport tcp@loopback -s 8 -n 1", 0),
+        ("run --format json --transport tcp@loopback,tcp@nowhere0 -s 8 -n 1", 3),
+        ("run --format json --transport tcp@nowhere0,grpc@nowhere0 -s 8 -n 1", 4),
+        ("run --format json --transport tcp@loopback -s 8 -n 1 --output /absent/result", 1),
+        ("run --format json --transport tcp@loopback -s 8 -n 1 --output /dev/full", 1),
+        ("run --format json --transport tcp@loopback -s 8 -n 1 --cpus 1023", 2),
+        ("run --format json 127.0.0.1:1", 1),
+    ] {
+        let finished = run(arguments);
+        assert_eq!(finished.code, Some(code), "{arguments}: {finished:?}");
+        let document = Document::read(&finished.stdout);
+        assert_eq!(document.0["complete"], [0, 3, 4].contains(&code) || arguments.contains("full"));
+        let words: Vec<String> = serde_json::from_value(document.0["command"].clone()).unwrap();
+        assert_eq!(words[1..].join(" "), arguments);
+    }
 }
 
 #[test]

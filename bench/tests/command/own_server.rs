@@ -72,6 +72,27 @@ fn it_is_gone_after_the_client_was_killed() {
     ends(server);
 }
 
+#[test]
+fn its_loss_ends_the_run() {
+    let client = long_run();
+    let server = the_child(&client);
+    thread::sleep(Duration::from_millis(700));
+    kill_process(Pid::from_raw(server.cast_signed()).unwrap(), Signal::KILL).unwrap();
+    let finished = client.end_within(Duration::from_secs(10)).failed(4, &["lost the server"]);
+    Document::read(&finished.stdout);
+}
+
+#[test]
+fn its_hanging_ends_the_run_and_it() {
+    let client = long_run();
+    let server = the_child(&client);
+    thread::sleep(Duration::from_millis(700));
+    kill_process(Pid::from_raw(server.cast_signed()).unwrap(), Signal::STOP).unwrap();
+    let finished = client.end_within(Duration::from_secs(10)).failed(4, &["silent for 2s"]);
+    Document::read(&finished.stdout);
+    assert_eq!(stat(server), None);
+}
+
 /// A terminal sends its interrupt to the whole process group.
 #[test]
 fn an_interrupt_of_both_is_an_interrupt() {

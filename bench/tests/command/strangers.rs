@@ -154,6 +154,21 @@ fn a_client_that_is_half_there_keeps_nobody_waiting() {
     server.serves();
 }
 
+#[test]
+fn two_hundred_connections_at_once_leave_it_serving() {
+    let server = Server::start();
+    let connections: Vec<_> = (0..200).map(|_| TcpStream::connect(server.address)).collect();
+    assert!(connections.iter().filter(|connection| connection.is_ok()).count() > 100);
+    server.process.says_word("too many connections");
+    // While they stay, a client that comes is told in a line or served.
+    let crowded = server.run("--transport tcp@loopback -s 8 -n 1");
+    if crowded.code != Some(0) {
+        crowded.failed(1, &[&server.address.to_string(), "too many connections"]);
+    }
+    drop(connections);
+    server.serves();
+}
+
 /// One end of a conversation by hand.
 struct Rogue(TcpStream);
 
@@ -224,5 +239,60 @@ fn a_client_out_of_turn_is_cut_off() {
         rogue.0.write_all(bytes).unwrap();
         assert_eq!(rogue.hear(), None);
     }
+    server.serves();
+}
+
+/// The client's plan is the plan, within the server's own limits.
+#[test]
+fn a_plan_beyond_the_servers_limits_is_refused_and_the_conversation_goes_on() {
+    let server = Server::start();
+    let mut rogue = Rogue::welcome(&server);
+    let nowhere = json!({ "tcp": { "interface": "nowhere0", "address": "192.0.2.1" } });
+    for (transport, size, depth, offer, word) in [
+        ("tcp@loopback", 0, 1, on_loopback(), "0 B"),
+        ("tcp@loopback", 8, 1 << 20, on_loopback(), "limit of 65536"),
+        ("grpc@loopback", 1 << 40, 1, on_loopback(), "4294967295"),
+        ("tcp@loopback", u64::MAX, 1, on_loopback(), "18446744073709551615 B"),
+        ("tcp@loopback", 8, 1, nowhere.clone(), "nowhere0"),
+        ("grpc@loopback", 8, 1, nowhere, "nowhere0"),
+        ("verbs-write", 8, 1, on_loopback(), "does not fit"),
+    ] {
+        let refused = rogue.prepare(transport, size, depth, &offer);
+        let reason = refused["refused"]["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains(word), "no `{word}` in {refused}");
+    }
+    // Prepared twice, finished without a start, and left in the middle.
+    for _ in 0..2 {
+        assert!(rogue.prepare("grpc@loopback", 8, 0, &on_loopback())["prepared"].is_object());
+    }
+    rogue.say(&json!({ "finish": { "messages": 7 } }));
+    assert!(rogue.hear().unwrap()["finished"].is_object());
+    assert!(rogue.prepare("tcp@loopback", 8, 1, &on_loopback())["prepared"].is_object());
+    drop(rogue);
+    server.serves();
+}
+
+/// A size that the server has no memory for is the client's misfortune, not the server's end.
+#[test]
+fn a_plan_beyond_the_servers_memory_does_not_end_it() {
+    let mut limited = std::process::Command::new("prlimit");
+    limited.arg("--as=2000000000").arg(env!("CARGO_BIN_EXE_fabricbench"));
+    limited.args(["serve", "--listen", "127.0.0.1", "--port", "0"]);
+    let server = Server::by(&mut limited);
+    let mut rogue = Rogue::welcome(&server);
+    let answer = rogue.prepare("tcp@loopback", 4_000_000_000, 1, &on_loopback());
+    if let Some(port) = answer["prepared"]["answer"]["tcp"]["port"].as_u64() {
+        let data = TcpStream::connect(("127.0.0.1", u16::try_from(port).unwrap())).unwrap();
+        rogue.say(&json!("start"));
+        assert_eq!(rogue.hear(), Some(json!("started")));
+        drop(data);
+        rogue.say(&json!({ "finish": { "messages": null } }));
+        let finished = rogue.hear().expect("the server lives");
+        let error = finished["finished"]["error"].as_str().unwrap();
+        assert!(error.contains("memory"), "{error}");
+    } else {
+        assert!(answer["refused"]["reason"].as_str().unwrap().contains("memory"), "{answer}");
+    }
+    drop(rogue);
     server.serves();
 }

@@ -64,7 +64,20 @@ fn nobody_answers() {
     let hole = BlackHole::new();
     let finished = run(&format!("run {} --timeout 2s", hole.address));
     assert!(finished.took < Duration::from_secs(6), "{:?}", finished.took);
-    finished.failed(1, &[&hole.address.to_string(), "did not answer within 2s"]);
+    finished.failed(1, &[&hole.address.to_string(), "did not answer within 2"]);
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_an_answer() {
+    let hole = BlackHole::new();
+    let client = Running::start(&mut fabricbench(&format!(
+        "run {} --timeout 1m --format json",
+        hole.address
+    )));
+    std::thread::sleep(Duration::from_millis(500));
+    client.signal(Signal::INT);
+    let finished = client.end_within(Duration::from_secs(5)).failed(130, &["interrupted"]);
+    Document::read(&finished.stdout);
 }
 
 #[test]
