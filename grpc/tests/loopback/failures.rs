@@ -1,14 +1,16 @@
 //! What is wrong is said, soon, and with the address.
 
+use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fabricbench_grpc::{
-    Client, ConnectOptions, ConnectStage, Error, ListenOptions, Server, Tuning,
+    Client, ConnectOptions, ConnectStage, Error, ListenOptions, Observer, Server, Tuning,
 };
 
-use crate::support::{Running, run};
+use crate::support::{PATIENCE, Running, run};
 
 fn tuning() -> Tuning {
     Tuning::tuned(1 << 20, 4).unwrap()
@@ -140,6 +142,26 @@ fn a_shutdown_does_not_wait_for_clients_for_ever() {
         assert_eq!(observer.open_connections(), []);
         let error = push.finish().await.unwrap_err();
         assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
+    });
+}
+
+/// The runtime lives on after `serve`, unlike in the test above, and would keep the connection.
+#[test]
+fn a_shutdown_closes_connections_that_never_spoke() {
+    let server = Server::bind(&ListenOptions::new(any_port()), &tuning()).unwrap();
+    let mut silent = std::net::TcpStream::connect(server.local_addr()).unwrap();
+    let observer = Arc::new(Observer::new());
+    run(async {
+        let accepted = async {
+            while observer.accepted() < 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        server.serve(observer.clone(), accepted).await.unwrap();
+        assert_eq!(observer.open_connections(), []);
+        // What the server sent before (its SETTINGS), and then the end.
+        silent.set_read_timeout(Some(PATIENCE)).unwrap();
+        silent.read_to_end(&mut Vec::new()).unwrap();
     });
 }
 
