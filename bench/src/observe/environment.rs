@@ -19,6 +19,7 @@ pub fn environment() -> Environment {
         governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         virtualization: virtualization(cpu.as_deref()),
         congestion_control: line("/proc/sys/net/ipv4/tcp_congestion_control"),
+        allocator: Some(crate::ALLOCATOR_NAME.to_owned()),
         clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         cpu,
     }

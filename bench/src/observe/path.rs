@@ -64,8 +64,6 @@ pub enum PathWatch {
         mtu: Option<u32>,
         /// The counters as they were.
         before: RdmaCounters,
-        /// Those of the interface under it, for information.
-        interface: Option<PathProof>,
     },
 }
 
@@ -76,20 +74,15 @@ impl PathWatch {
     /// The interface is gone, in words.
     pub fn begin(path: &Path) -> Result<Self, String> {
         use crate::report::PathKind::{Infiniband, Iwarp, Roce, SoftRoce};
-        let address = None;
         match (path.kind, &path.device, path.port, &path.interface) {
-            (Infiniband | Roce | SoftRoce | Iwarp, Some(device), Some(port), interface) => {
-                Ok(Self::Rdma {
-                    place: (device.clone(), port),
-                    mtu: path.mtu,
-                    before: RdmaCounters::read(&Sysfs::default(), device, port),
-                    // In another network namespace the interface under the device is not seen.
-                    interface: interface
-                        .as_deref()
-                        .and_then(|name| PathProof::begin(name, address).ok()),
-                })
-            }
-            (_, _, _, Some(interface)) => PathProof::begin(interface, address)
+            // Not those of the interface under the device: another interface of its name may stand
+            // in this network namespace, and adapters do not count RDMA there.
+            (Infiniband | Roce | SoftRoce | Iwarp, Some(device), Some(port), _) => Ok(Self::Rdma {
+                place: (device.clone(), port),
+                mtu: path.mtu,
+                before: RdmaCounters::read(&Sysfs::default(), device, port),
+            }),
+            (_, _, _, Some(interface)) => PathProof::begin(interface, None)
                 .map(Self::Interface)
                 .map_err(|error| error.to_string()),
             _ => Err("the path names neither a device nor an interface".to_owned()),
@@ -101,14 +94,7 @@ impl PathWatch {
     pub fn finish(self, payload: Payload) -> Counters {
         match self {
             Self::Interface(proof) => over_interface(&proof, payload),
-            Self::Rdma { place, mtu, before, interface } => {
-                let mut counters = over_rdma(&place, mtu, &before, payload);
-                if let Some(moved) = interface.and_then(|proof| proof.so_far().ok()) {
-                    counters.interface_tx_bytes = Some(moved.tx_bytes);
-                    counters.interface_rx_bytes = Some(moved.rx_bytes);
-                }
-                counters
-            }
+            Self::Rdma { place, mtu, before } => over_rdma(&place, mtu, &before, payload),
         }
     }
 }

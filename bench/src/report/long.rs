@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{CellRecord, Document, Status, number::figure};
+use super::{CellRecord, Document, Status, number::figure, table::notes};
 use crate::plan::display_bytes;
 
 /// The rows as text.
@@ -31,7 +31,7 @@ pub fn long(document: &Document) -> String {
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    format!("{table}\nlatencies are half round trips; MB = 10^6 bytes\n")
+    format!("{table}\nlatencies are half round trips; MB = 10^6 bytes\n\n{}", notes(document))
 }
 
 fn row(cell: &CellRecord) -> Vec<String> {

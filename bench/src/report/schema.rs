@@ -78,8 +78,10 @@ pub struct Environment {
     pub virtualization: Option<String>,
     /// TCP congestion control in force.
     pub congestion_control: Option<String>,
-    /// Clock behind the samples.
+    /// The kernel's clock source.
     pub clock_source: Option<String>,
+    /// Memory allocator of the program, on which large gRPC messages depend.
+    pub allocator: Option<String>,
 }
 
 /// What became of a cell.
@@ -155,6 +157,8 @@ pub enum PathKind {
     Ipoib,
     /// IP over Ethernet.
     Ethernet,
+    /// IP over another kind of interface, such as a tunnel.
+    Other,
     /// Within the host.
     Loopback,
 }
@@ -170,8 +174,8 @@ pub struct Path {
     pub port: Option<u8>,
     /// Network interface.
     pub interface: Option<String>,
-    /// Whether it is made by software where hardware is what people mean: soft-RoCE, an
-    /// IPoIB-like TUN device, a veth pair.
+    /// Whether it passes for hardware that it is not: soft-RoCE, a TUN device of InfiniBand's type.
+    /// Interfaces that are made by software and hide nothing (veth) are told by `backing`.
     pub emulated: bool,
     /// What stands behind a network interface: its driver, or the kind of software.
     pub backing: Option<String>,
@@ -265,7 +269,9 @@ pub struct Proof {
     pub text: String,
 }
 
-/// Processor time of both processes while the cell was measured, in nanoseconds.
+/// Processor time of both processes while the cell was measured, in nanoseconds: warm-up included,
+/// so of `settings.warm_up_messages + settings.messages` messages. The server's runs from the start
+/// of the slice until it is told to stop, and so holds some set-up and waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuCost {
     /// Of the client.
@@ -274,7 +280,9 @@ pub struct CpuCost {
     pub server_ns: u64,
 }
 
-/// Messages whose content was compared byte by byte.
+/// Messages whose content was compared with what was sent. Of a message that is written, the bytes
+/// before the stamp; of a push by write, the first 64 bytes at each confirmation and the rest at the
+/// end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadCheck {
     /// Compared, on both sides together.
@@ -286,8 +294,9 @@ pub struct PayloadCheck {
 /// What was in force for a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellSettings {
-    /// Messages in flight at the most.
-    pub depth: u32,
+    /// Messages in flight at the most; `null` for a push over a stream (TCP, gRPC), where flow
+    /// control and buffers decide how many bytes are under way.
+    pub depth: Option<u32>,
     /// Messages before the clock started, all rounds together.
     pub warm_up_messages: u64,
     /// Messages that were timed, all rounds together.

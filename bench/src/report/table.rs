@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{CellRecord, Document, Path, PathKind, Status, number::figure};
+use super::{CellRecord, Counters, Document, Path, PathKind, Status, number::figure};
 use crate::plan::{Pattern, TransportName, display_bytes};
 
 /// The table as text, with what a reader must know about each column under it.
@@ -14,7 +14,14 @@ pub fn table(document: &Document) -> String {
     for &pattern in &document.plan.patterns {
         let _ = writeln!(text, "{}\n{}\n", title(pattern), block(document, pattern));
     }
-    text.push_str(&columns(document));
+    text.push_str(&notes(document));
+    text
+}
+
+/// What a reader must know about the columns, whatever the face of the report: paths, reasons and
+/// warnings.
+pub(super) fn notes(document: &Document) -> String {
+    let mut text = columns(document);
     text.push_str(&absences(document));
     for warning in &document.warnings {
         let _ = writeln!(text, "warning: {warning}");
@@ -83,23 +90,30 @@ fn columns(document: &Document) -> String {
         let cells: Vec<_> = document.cells.iter().filter(measured).collect();
         let Some(path) = cells.iter().find_map(|cell| cell.path.as_ref()) else { continue };
         let peer = cells.iter().find_map(|cell| cell.peer_path.as_ref());
-        let holding = cells.iter().filter(|cell| proven(cell)).count();
-        let proof = match holding {
-            0 => "path not provable by counters here".to_owned(),
-            all if all == cells.len() => "path proven by counters in every row".to_owned(),
-            some => format!("path proven by counters in {some} of {} rows", cells.len()),
-        };
+        let proof = format!(
+            "{}, {}",
+            proven("client", cells.iter().map(|cell| cell.counters.as_ref())),
+            proven("server", cells.iter().map(|cell| cell.peer_counters.as_ref()))
+        );
         let peer = peer.map_or_else(String::new, |peer| format!(" -> {}", place(peer)));
         let _ = writeln!(text, "{transport}: {}{peer}; {proof}", describe(path));
     }
     text
 }
 
-fn proven(cell: &CellRecord) -> bool {
-    let holds = |counters: &Option<super::Counters>| {
-        counters.as_ref().and_then(|counters| counters.proof.as_ref()).and_then(|proof| proof.holds)
-    };
-    holds(&cell.counters) == Some(true)
+/// In how many rows the counters of one side prove the path.
+fn proven<'a>(side: &str, cells: impl Iterator<Item = Option<&'a Counters>>) -> String {
+    let (mut all, mut holding) = (0, 0);
+    for counters in cells {
+        all += 1;
+        let proof = counters.and_then(|counters| counters.proof.as_ref());
+        holding += usize::from(proof.and_then(|proof| proof.holds) == Some(true));
+    }
+    match holding {
+        0 => format!("no counters on the {side}"),
+        holding if holding == all => format!("proven by the {side}'s counters in every row"),
+        holding => format!("proven by the {side}'s counters in {holding} of {all} rows"),
+    }
 }
 
 fn describe(path: &Path) -> String {
@@ -110,6 +124,7 @@ fn describe(path: &Path) -> String {
         PathKind::Iwarp => "iWARP",
         PathKind::Ipoib => "IPoIB",
         PathKind::Ethernet => "Ethernet",
+        PathKind::Other => "other interface",
         PathKind::Loopback => "loopback",
     };
     let emulated = match (&path.backing, path.emulated) {

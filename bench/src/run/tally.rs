@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Measured;
 use crate::{
-    plan::Cell,
+    plan::{Cell, Pattern, TransportName},
     report::{
         Absent, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind, Path,
         PayloadCheck, Proof, RoundRecord, Status, Throughput,
@@ -150,7 +150,10 @@ impl Tally {
         record.cpu = Some(self.cpu);
         record.payload = Some(self.payload);
         record.settings = Some(CellSettings {
-            depth: self.depth,
+            depth: match (&self.cell.transport, self.cell.pattern) {
+                (TransportName::Grpc(..) | TransportName::Tcp(_), Pattern::Bandwidth) => None,
+                _ => Some(self.depth),
+            },
             warm_up_messages: self.warm_up,
             messages: self.timed,
             transport: self.settings.clone(),
@@ -231,7 +234,6 @@ const LAST_ROUND: &str = "in the last round: ";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Pattern;
 
     fn tally(pattern: Pattern) -> Tally {
         let transport = "tcp@loopback".parse().unwrap();

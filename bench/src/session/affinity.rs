@@ -20,15 +20,20 @@ pub struct Affinity {
 }
 
 impl Affinity {
-    /// The rule for when nobody says otherwise: the first two processors this process may use, if
-    /// both sides share a kernel, else none.
+    /// The rule for when nobody says otherwise: if both sides share a kernel, the first processor
+    /// this process may use and the next one, on another core if there is one; else none.
     #[must_use]
     pub fn automatic(here: &Host, there: &Host) -> Self {
         if !here.shares_kernel_with(there) {
             return Self::default();
         }
         let mut usable = usable();
-        match (usable.next(), usable.next()) {
+        let client = usable.next();
+        // Not the other half of the client's core: two polling threads on one core slow each other.
+        let siblings = client.map_or_else(Vec::new, siblings);
+        let others: Vec<u32> = usable.collect();
+        let elsewhere = others.iter().find(|cpu| !siblings.contains(cpu));
+        match (client, elsewhere.or(others.first()).copied()) {
             (Some(client), Some(server)) => Self { client: Some(client), server: Some(server) },
             _ => Self::default(),
         }
@@ -55,6 +60,21 @@ pub(super) fn admit(cpu: u32) -> Result<(), String> {
     Err(format!("cannot run on processor {cpu}; usable are {}", usable.join(", ")))
 }
 
+/// The processors that share a core with `cpu`; none if the kernel does not say.
+fn siblings(cpu: u32) -> Vec<u32> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    std::fs::read_to_string(path).map_or_else(|_| Vec::new(), |list| parse_list(&list))
+}
+
+/// The kernel's lists: `0,32` or `0-1`.
+fn parse_list(list: &str) -> Vec<u32> {
+    let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.trim().split(',').filter_map(range).flatten().collect()
+}
+
 /// Binds the calling thread to `cpu`.
 ///
 /// # Errors
@@ -69,6 +89,13 @@ pub fn bind_thread(cpu: u32) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_the_kernel() {
+        assert_eq!(parse_list("0,32\n"), [0, 32]);
+        assert_eq!(parse_list("0-1\n"), [0, 1]);
+        assert_eq!(parse_list(""), []);
+    }
 
     #[test]
     fn a_thread_is_bound_and_a_wrong_processor_refused() {

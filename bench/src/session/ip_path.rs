@@ -58,8 +58,8 @@ pub(super) fn describe(
         kind: match kind {
             Some(Kind::Ipoib(_)) => PathKind::Ipoib,
             Some(Kind::Loopback) => PathKind::Loopback,
-            // An interface of another type is shown by its name; TCP treats it as Ethernet.
-            Some(Kind::Ethernet | Kind::Other(_)) | None => PathKind::Ethernet,
+            Some(Kind::Ethernet) => PathKind::Ethernet,
+            Some(Kind::Other(_)) | None => PathKind::Other,
         },
         device: match kind {
             Some(Kind::Ipoib(ipoib)) => ipoib.parent.as_ref().map(|port| port.device.clone()),

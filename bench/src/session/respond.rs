@@ -45,6 +45,7 @@ pub fn prepare(
     let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
         match (&cell.transport, offer) {
             (TransportName::Verbs(operation), Offer::Verbs { endpoint, settings }) => {
+                settings.check().map_err(TransportError::Failed)?;
                 let port = VerbsPort::open(settings)?;
                 let plan = PairPlan {
                     cell: cell.clone(),

@@ -91,6 +91,22 @@ pub struct VerbsSettings {
     pub timeout: u8,
 }
 
+impl VerbsSettings {
+    /// Checks what the kernel or a driver would take for something else: they mask or shift by
+    /// these fields.
+    ///
+    /// # Errors
+    /// The field and its bounds, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let within = |name: &str, value: u32, most: u32| {
+            if value <= most { Ok(()) } else { Err(format!("{name} {value} is over {most}")) }
+        };
+        within("the timeout exponent", self.timeout.into(), 31)?;
+        within("the service level", self.service_level.into(), 15)?;
+        within("the receive depth", self.receive_depth, 1 << 16)
+    }
+}
+
 impl Default for VerbsSettings {
     /// perftest's defaults where it has them.
     fn default() -> Self {
