@@ -57,6 +57,27 @@ pub struct ConnectOptions {
     pub traffic_class: u8,
 }
 
+impl ConnectOptions {
+    /// Checks the fields that have fewer bits than their type: a driver would mask them to another
+    /// value, or shift by them.
+    fn check(&self, device: &str) -> Result<()> {
+        let fields = [
+            ("timeout", self.timeout, 31),
+            ("RNR timer", self.min_rnr_timer, 31),
+            ("retry", self.retry, 7),
+            ("RNR retry", self.rnr_retry, 7),
+            ("service level", self.service_level, 15),
+        ];
+        match fields.into_iter().find(|&(_, value, most)| value > most) {
+            None => Ok(()),
+            Some((name, value, most)) => Err(Error::Unsupported {
+                device: device.to_owned(),
+                what: format!("{name} {value} (at most {most})"),
+            }),
+        }
+    }
+}
+
 impl Default for ConnectOptions {
     fn default() -> Self {
         Self {
@@ -149,6 +170,7 @@ impl QueuePair {
     /// [`Error::Unsupported`] on iWARP, which connects through the RDMA connection manager
     /// only; [`Error::Call`].
     pub fn to_init(&self, port: &Port, options: &ConnectOptions) -> Result<()> {
+        options.check(&port.device)?;
         if port.kind == Kind::Iwarp {
             return Err(Error::Unsupported {
                 device: port.device.clone(),
@@ -329,6 +351,14 @@ fn path_mtu(local: &Endpoint, remote: &Endpoint, wanted: Option<Mtu>) -> Mtu {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_wider_than_their_bits_are_refused() {
+        ConnectOptions::default().check("dev0").unwrap();
+        let error = ConnectOptions { timeout: 64, ..Default::default() }.check("dev0").unwrap_err();
+        assert!(error.to_string().contains("timeout 64 (at most 31)"), "{error}");
+        assert!(ConnectOptions { retry: 8, ..Default::default() }.check("dev0").is_err());
+    }
 
     fn end(path_mtu: u32) -> Endpoint {
         Endpoint { qpn: 17, psn: 0, lid: 0, gid: Gid::default(), path_mtu, responder_resources: 16 }

@@ -207,9 +207,12 @@ impl Context {
     pub fn gid_table(&self, number: u8) -> Result<Vec<GidEntry>> {
         let attr = self.query_port(number)?;
         let slots = u32::try_from(attr.gid_tbl_len).unwrap_or(0);
-        self.gid_entries(number, slots).or_else(|| self.gid_slots(number, slots)).ok_or_else(|| {
-            self.0.call_failed("ibv_query_gid_table", io::Error::last_os_error(), REMOVED)
-        })
+        let ethernet = LinkLayer(attr.link_layer) == LinkLayer::ETHERNET;
+        self.gid_entries(number, slots)
+            .or_else(|| self.gid_slots(number, slots, ethernet))
+            .ok_or_else(|| {
+                self.0.call_failed("ibv_query_gid_table", io::Error::last_os_error(), REMOVED)
+            })
     }
 
     /// Chooses the GID to use on port `number`; see [`gid::choose`].
@@ -255,7 +258,7 @@ impl Context {
             .map(|entry| {
                 // SAFETY: every byte pattern is a valid array of bytes.
                 let gid = Gid(unsafe { entry.gid.raw });
-                self.gid_entry(number, entry.gid_index, gid, Some(GidType(entry.gid_type)))
+                self.gid_entry(number, entry.gid_index, gid, GidType(entry.gid_type))
             })
             .collect();
         entries.sort_unstable_by_key(|entry| entry.index);
@@ -263,7 +266,8 @@ impl Context {
     }
 
     /// The table slot by slot, for older libraries; the types then come from sysfs.
-    fn gid_slots(&self, number: u8, slots: u32) -> Option<Vec<GidEntry>> {
+    fn gid_slots(&self, number: u8, slots: u32, ethernet: bool) -> Option<Vec<GidEntry>> {
+        let sysfs = Sysfs::default();
         let mut entries = Vec::new();
         for index in 0..slots {
             let mut gid = sys::ibv_gid { raw: [0; 16] };
@@ -273,19 +277,20 @@ impl Context {
             // SAFETY: every byte pattern is a valid array of bytes.
             let gid = Gid(unsafe { gid.raw });
             if code == 0 && !gid.is_zero() {
-                entries.push(self.gid_entry(number, index, gid, None));
+                let gid_type = match sysfs.gid_type(self.name(), number, index).as_deref() {
+                    Some("RoCE v2") => GidType::ROCE_V2,
+                    // The kernel has one word for both, and only the link tells them apart.
+                    _ if ethernet => GidType::ROCE_V1,
+                    _ => GidType::IB,
+                };
+                entries.push(self.gid_entry(number, index, gid, gid_type));
             }
         }
         Some(entries)
     }
 
-    fn gid_entry(&self, port: u8, index: u32, gid: Gid, gid_type: Option<GidType>) -> GidEntry {
+    fn gid_entry(&self, port: u8, index: u32, gid: Gid, gid_type: GidType) -> GidEntry {
         let sysfs = Sysfs::default();
-        let gid_type =
-            gid_type.unwrap_or_else(|| match sysfs.gid_type(self.name(), port, index).as_deref() {
-                Some("RoCE v2") => GidType::ROCE_V2,
-                _ => GidType::IB,
-            });
         GidEntry { index, gid, gid_type, netdev: sysfs.gid_netdev(self.name(), port, index) }
     }
 }

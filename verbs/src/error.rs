@@ -201,7 +201,10 @@ impl Error {
 }
 
 /// `io::Error` from the value a verbs call returned: most return an error number, some -1 with
-/// `errno` set.
+/// `errno` set, some the number negative.
 pub(crate) fn errno_of(code: i32) -> io::Error {
-    if code > 0 { io::Error::from_raw_os_error(code) } else { io::Error::last_os_error() }
+    match code {
+        0 | -1 => io::Error::last_os_error(),
+        code => io::Error::from_raw_os_error(code.wrapping_abs()),
+    }
 }

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::BitOr;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
@@ -156,9 +156,11 @@ impl Registration {
 ///
 /// The device, and a peer that was given the key, change the bytes at any time, so there is no
 /// way to have a reference to them: data is copied in and out, and single words are loaded and
-/// stored atomically. The value can move to another thread but not be shared with one, which
-/// rules out data races within the program; a copy that overlaps a transfer still in flight
-/// sees some mixture of old and new bytes, as the hardware does.
+/// stored atomically. The value can move to another thread but not be shared with one. A copy that
+/// overlaps a transfer still in flight sees some mixture of old and new bytes, as the hardware
+/// does; so does one that overlaps what the provider does on another thread (it copies inline
+/// payload when it posts, and small payload when it polls). Compiler fences around each copy keep
+/// the optimiser from assuming that the bytes stand still between two of them.
 pub struct MemoryRegion {
     registration: Arc<Registration>,
     unshared: PhantomData<Cell<()>>,
@@ -331,9 +333,11 @@ impl MemoryRegion {
     #[inline]
     pub fn copy_in(&self, offset: usize, bytes: &[u8]) -> Result<(), AccessError> {
         let place = self.place(offset, bytes.len(), 1)?;
+        compiler_fence(Ordering::SeqCst);
         // SAFETY: the range is inside the mapping, of which no reference exists that `bytes`
-        // could be, and no other thread can use this value meanwhile.
+        // could be; only the device and the provider may touch it meanwhile.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_ptr(), bytes.len()) };
+        compiler_fence(Ordering::SeqCst);
         Ok(())
     }
 
@@ -345,8 +349,10 @@ impl MemoryRegion {
     #[inline]
     pub fn copy_out(&self, offset: usize, bytes: &mut [u8]) -> Result<(), AccessError> {
         let place = self.place(offset, bytes.len(), 1)?;
+        compiler_fence(Ordering::SeqCst);
         // SAFETY: as for `copy_in`; every byte pattern is a valid `u8`.
         unsafe { ptr::copy_nonoverlapping(place.as_ptr(), bytes.as_mut_ptr(), bytes.len()) };
+        compiler_fence(Ordering::SeqCst);
         Ok(())
     }
 
@@ -357,8 +363,10 @@ impl MemoryRegion {
     /// [`AccessError`] when they do not fit.
     pub fn fill(&self, offset: usize, length: usize, value: u8) -> Result<(), AccessError> {
         let place = self.place(offset, length, 1)?;
+        compiler_fence(Ordering::SeqCst);
         // SAFETY: as for `copy_in`.
         unsafe { ptr::write_bytes(place.as_ptr(), value, length) };
+        compiler_fence(Ordering::SeqCst);
         Ok(())
     }
 

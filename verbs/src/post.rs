@@ -6,7 +6,7 @@ use std::ptr;
 use crate::list::{RecvList, SendList};
 use crate::queue_pair::QueuePair;
 use crate::sys::{self, Zeroed};
-use crate::work::{PostError, PostFailure, RecvRequest, SendRequest};
+use crate::work::{MAX_MESSAGE, PostError, PostFailure, RecvRequest, SendRequest};
 
 impl QueuePair {
     /// Posts one send request.
@@ -152,8 +152,15 @@ impl QueuePair {
     #[inline]
     fn send_segment(&self, request: &SendRequest) -> Result<sys::ibv_sge, PostError> {
         let (length, max) = (request.local.length, self.capabilities().max_inline);
-        if request.inline && length > max {
-            return Err(PostError::unposted(PostFailure::InlineTooLong { length, max }));
+        if request.inline {
+            if !request.operation.sends_local_bytes() {
+                return Err(PostError::unposted(PostFailure::InlineOperation));
+            }
+            if length > max {
+                return Err(PostError::unposted(PostFailure::InlineTooLong { length, max }));
+            }
+        } else if length > MAX_MESSAGE {
+            return Err(PostError::unposted(PostFailure::MessageTooLong { length }));
         }
         self.segment(request.local)
     }

@@ -41,8 +41,8 @@ pub struct QueuePairOptions {
     pub send_depth: u32,
     /// Receive requests that can be outstanding.
     pub recv_depth: u32,
-    /// Bytes wanted inline. A wish: the queue pair gets the largest amount up to it that the
-    /// device takes, see [`Capabilities::max_inline`].
+    /// Bytes wanted inline. A wish: where the device does not take so many, the queue pair gets the
+    /// most it takes, and providers round up, see [`Capabilities::max_inline`].
     pub max_inline: u32,
 }
 

@@ -72,6 +72,14 @@ pub enum Operation {
     },
 }
 
+impl Operation {
+    /// Whether the bytes of the local range go to the peer.
+    #[inline]
+    pub(crate) fn sends_local_bytes(self) -> bool {
+        matches!(self, Self::Send | Self::SendImm(_) | Self::Write(_) | Self::WriteImm(..))
+    }
+}
+
 /// One request for the send queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendRequest {
@@ -177,6 +185,9 @@ impl RecvRequest {
     }
 }
 
+/// Bytes of a message at most: 2^31 (InfiniBand specification, 9.4.3).
+pub(crate) const MAX_MESSAGE: u32 = 1 << 31;
+
 /// Why a work request was not posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -200,6 +211,14 @@ pub enum PostFailure {
         length: u32,
         /// Bytes at most.
         max: u32,
+    },
+    /// Only sends and writes go inline: for a read or an atomic operation, the device would take
+    /// the bytes for an address to write to.
+    InlineOperation,
+    /// More bytes than a message can have, 2^31 (InfiniBand specification, 9.4.3).
+    MessageTooLong {
+        /// Bytes asked for.
+        length: u32,
     },
     /// The list was built for another queue pair, or has no place left.
     ListMismatch,
@@ -225,11 +244,15 @@ impl PostError {
     /// From what `ibv_post_send` or `ibv_post_recv` returned.
     #[cold]
     pub(crate) fn returned(code: i32, posted: usize) -> Self {
-        let reason = match code {
+        // By convention an error number. Some providers return -1 and set errno, and rxe's older
+        // ones return it negative.
+        let errno = match code {
+            -1 => std::io::Error::last_os_error().raw_os_error().unwrap_or(0),
+            code => code.wrapping_abs(),
+        };
+        let reason = match errno {
             libc::ENOMEM => PostFailure::QueueFull,
-            // Providers older than the convention return -1 and set errno.
-            -1 => PostFailure::Refused(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
-            code => PostFailure::Refused(code),
+            errno => PostFailure::Refused(errno),
         };
         Self { posted, reason }
     }
@@ -264,6 +287,13 @@ impl fmt::Display for PostError {
                 "{length} bytes inline, this queue pair takes {max}; ask for more when creating \
                  it or post without inline"
             ),
+            PostFailure::InlineOperation => {
+                f.write_str("only sends and writes go inline; post this operation without it")
+            }
+            PostFailure::MessageTooLong { length } => write!(
+                f,
+                "{length} bytes are more than a message can have ({MAX_MESSAGE}); split it"
+            ),
             PostFailure::ListMismatch => {
                 f.write_str("the list is full or was built for another queue pair; use a new one")
             }
@@ -281,6 +311,16 @@ impl fmt::Display for PostError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_queue_is_told_whatever_the_providers_sign() {
+        assert!(PostError::returned(libc::ENOMEM, 0).is_queue_full());
+        assert!(PostError::returned(-libc::ENOMEM, 0).is_queue_full());
+        assert_eq!(
+            PostError::returned(-libc::EINVAL, 0).reason,
+            PostFailure::Refused(libc::EINVAL)
+        );
+    }
 
     const LOCAL: Local = Local { region: RegionId { owner: 1, index: 0 }, offset: 0, length: 8 };
     const AT: RemoteAddr = RemoteAddr { addr: 0x1000, rkey: 0x77 };
