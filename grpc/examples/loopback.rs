@@ -36,7 +36,7 @@ fn main() -> Result<(), Failure> {
     let mut cells: Vec<(Tuning, usize, Cell)> = Vec::new();
     for size in SIZES {
         cells.push((Tuning::stock(size as u64)?, size, Cell::default()));
-        cells.push((Tuning::tuned(size as u64, 4)?, size, Cell::default()));
+        cells.push((Tuning::tuned(size as u64, 2)?, size, Cell::default()));
     }
     for _ in 0..ROUNDS {
         for (tuning, size, cell) in &mut cells {
