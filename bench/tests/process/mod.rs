@@ -1,6 +1,8 @@
 //! The `fabricbench` command as users run it: the real program in a process of its own, bounded in
 //! time, and ended by its number whatever becomes of the test.
 
+#![allow(dead_code, reason = "each of several test programs uses a part of it")]
+
 use std::{
     io::Read,
     net::SocketAddr,
