@@ -170,6 +170,10 @@ fn measure(
         }
         None => None,
     };
+    // At once, so that the document of an earlier run is never taken for this one's.
+    if let Some(file) = &file {
+        file.write(document).map_err(|error| Ended::NotBegun(Failure::error(error)))?;
+    }
     let (mut client, _server) =
         connect(arguments, &here, stop, shown).map_err(|failure| match stop.reason() {
             Some(StopReason::Interrupted) => Ended::Run(RunError::Interrupted),
@@ -188,6 +192,10 @@ fn measure(
     client.end();
     outcome.map_err(Ended::Run)
 }
+
+/// The whole numbers that jq and JavaScript read exactly: a seed from a document must make the same
+/// run again.
+const LARGEST_EXACT: u64 = (1 << 53) - 1;
 
 fn plan(arguments: &RunArguments) -> Result<Plan, Failure> {
     let transports = transports(arguments)?;
@@ -219,7 +227,7 @@ fn plan(arguments: &RunArguments) -> Result<Plan, Failure> {
     let clock = || {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
-            .map_or(1, |since| u64::try_from(since.as_nanos()).unwrap_or(1))
+            .map_or(1, |since| u64::try_from(since.as_nanos()).unwrap_or(1) & LARGEST_EXACT)
     };
     let seed = arguments.seed.unwrap_or_else(clock);
     Ok(Plan::new(&transports, &patterns, &sizes, stop, rounds, seed))

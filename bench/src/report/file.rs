@@ -27,9 +27,19 @@ pub enum OutputError {
 #[derive(Debug)]
 pub struct ResultFile {
     path: PathBuf,
-    // A file beside it that becomes it by renaming; none for a device or a pipe, which can only be
-    // written once, at the end.
-    draft: Option<PathBuf>,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    /// A file that is replaced by one written beside it.
+    Replaced {
+        /// The one beside it.
+        draft: PathBuf,
+    },
+    /// A device, a pipe, or a file that cannot be replaced (a container's bind mount): held open,
+    /// and written once, at the end.
+    Kept(File),
 }
 
 impl ResultFile {
@@ -51,17 +61,30 @@ impl ResultFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
             Err(error) => return Err(failed(error)),
         };
-        if !is_regular {
-            OpenOptions::new().write(true).open(path).map_err(failed)?;
-            return Ok(Self { path: path.to_owned(), draft: None });
-        }
         // Through a link to the file itself, so that the link stays one.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let kept = |path: &Path| OpenOptions::new().write(true).open(path).map(Target::Kept);
+        if !is_regular {
+            return Ok(Self { target: kept(&path).map_err(failed)?, path });
+        }
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.partial", std::process::id()));
         let draft = path.with_file_name(name);
-        File::create(&draft).and_then(|_| fs::remove_file(&draft)).map_err(failed)?;
-        Ok(Self { path, draft: Some(draft) })
+        // The whole way, rename included, with what the file holds already.
+        let tried = match fs::read(&path) {
+            Ok(old) => replace(&draft, &path, &old),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                File::create_new(&draft).and_then(|_| fs::remove_file(&draft))
+            }
+            Err(error) => Err(error),
+        };
+        match tried {
+            Ok(()) => Ok(Self { target: Target::Replaced { draft }, path }),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                Ok(Self { target: kept(&path).map_err(failed)?, path })
+            }
+            Err(error) => Err(failed(error)),
+        }
     }
 
     /// Writes the document as it is so far: the file holds the old one or the new one, never a part.
@@ -70,16 +93,12 @@ impl ResultFile {
     /// # Errors
     /// [`OutputError`]; the file then still holds what was written before.
     pub fn write(&self, document: &Document) -> Result<(), OutputError> {
-        let Some(draft) = &self.draft else { return Ok(()) };
-        let written = File::create(draft)
-            .and_then(|mut file| {
-                write_document(&mut file, document).and_then(|()| file.sync_data())
-            })
-            .and_then(|()| fs::rename(draft, &self.path));
-        if written.is_err() {
-            let _ = fs::remove_file(draft);
+        match &self.target {
+            Target::Replaced { draft } => {
+                self.failing(text(document).and_then(|text| replace(draft, &self.path, &text)))
+            }
+            Target::Kept(_) => Ok(()),
         }
-        self.failing(written)
     }
 
     /// Writes the document for the last time.
@@ -87,11 +106,14 @@ impl ResultFile {
     /// # Errors
     /// [`OutputError`].
     pub fn finish(&self, document: &Document) -> Result<(), OutputError> {
-        if self.draft.is_some() {
-            return self.write(document);
+        match &self.target {
+            Target::Replaced { .. } => self.write(document),
+            Target::Kept(file) => self.failing(text(document).and_then(|text| {
+                // Refused by devices and pipes, which have no length.
+                let _ = file.set_len(0);
+                (&*file).write_all(&text)
+            })),
         }
-        let file = OpenOptions::new().write(true).open(&self.path);
-        self.failing(file.and_then(|mut file| write_document(&mut file, document)))
     }
 
     fn failing(&self, result: io::Result<()>) -> Result<(), OutputError> {
@@ -100,8 +122,25 @@ impl ResultFile {
     }
 }
 
-fn write_document(file: &mut File, document: &Document) -> io::Result<()> {
+fn text(document: &Document) -> io::Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(document)?;
     text.push(b'\n');
-    file.write_all(&text)
+    Ok(text)
+}
+
+/// Makes `path` hold `content` in one step; on failure it is as before, and `draft` is gone.
+fn replace(draft: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    // What is there is a leftover, or somebody's link to a file that is not ours to write: only
+    // the name is removed.
+    let _ = fs::remove_file(draft);
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(draft)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_data()))
+        .and_then(|()| fs::rename(draft, path));
+    if written.is_err() {
+        let _ = fs::remove_file(draft);
+    }
+    written
 }

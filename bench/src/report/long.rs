@@ -28,9 +28,13 @@ pub fn long(document: &Document) -> String {
     for cell in &document.cells {
         table.add_row(row(cell));
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if index >= 2 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
+    let table = table.trim_fmt();
     format!("{table}\nlatencies are half round trips; MB = 10^6 bytes\n\n{}", notes(document))
 }
 

@@ -7,7 +7,9 @@ pub(super) fn figure(value: Option<f64>) -> String {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
         size if size >= 1.0 => 2,
-        _ => 3,
+        size if size >= 0.1 || size == 0.0 => 3,
+        size if size >= 0.01 => 4,
+        _ => 5,
     };
     let text = format!("{value:.decimals$}");
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -33,6 +35,8 @@ mod tests {
     #[test]
     fn three_digits() {
         assert_eq!(figure(None), "-");
+        assert_eq!(figure(Some(0.001_234)), "0.00123");
+        assert_eq!(figure(Some(0.012_34)), "0.0123");
         assert_eq!(figure(Some(0.1234)), "0.123");
         assert_eq!(figure(Some(1.234)), "1.23");
         assert_eq!(figure(Some(27.64)), "27.6");

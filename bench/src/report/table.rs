@@ -40,7 +40,7 @@ fn title(pattern: Pattern) -> &'static str {
     }
 }
 
-fn block(document: &Document, pattern: Pattern) -> Table {
+fn block(document: &Document, pattern: Pattern) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let names = document.plan.transports.iter().map(TransportName::to_string);
@@ -59,9 +59,10 @@ fn block(document: &Document, pattern: Pattern) -> Table {
         table.add_row(std::iter::once(first).chain(figures));
     }
     for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table
+    table.trim_fmt()
 }
 
 fn shown(cell: &CellRecord) -> String {
