@@ -2,7 +2,8 @@
 
 use std::{
     path::PathBuf,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use clap::{Args, ValueEnum};
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::{
     clock::TscClock,
-    control::{Client, parse_host},
+    control::{Client, ConnectError, parse_host},
     engine::WarmUp,
     observe::is_emulated_machine,
     plan::{LEAST_MESSAGES, Pattern, Plan, Sizes, Stop, TransportName},
@@ -91,6 +92,9 @@ pub(super) struct RunArguments {
     /// [default: one each if both sides share a kernel, else none]
     #[arg(long, value_name = "CPU[:CPU]", value_parser = parse_affinity)]
     cpus: Option<Affinity>,
+    /// Wait so long for a server that is not there yet [default: no time]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    wait: Option<Duration>,
     #[command(flatten)]
     verbs: VerbsOptions,
 }
@@ -253,6 +257,9 @@ fn transports(arguments: &RunArguments) -> Result<Vec<TransportName>, Failure> {
     Ok(transports)
 }
 
+/// Time between two tries to reach a server that is waited for.
+const WAIT_INTERVAL: Duration = Duration::from_millis(200);
+
 fn connect(
     arguments: &RunArguments,
     here: &Host,
@@ -270,9 +277,19 @@ fn connect(
         }
     };
     let queued = |before| shown.say(&format!("the server is busy: {before} before us"));
-    let client = Client::connect(&host, port, here, arguments.timeout, stop, queued)
-        .map_err(Failure::error)?;
-    Ok((client, server))
+    let until = arguments.wait.map(|wait| Instant::now() + wait);
+    loop {
+        match Client::connect(&host, port, here, arguments.timeout, stop, queued) {
+            Ok(client) => return Ok((client, server)),
+            // Not there yet: neither its name nor its port need be.
+            Err(ConnectError::Unreachable { .. } | ConnectError::Resolve { .. })
+                if until.is_some_and(|until| Instant::now() < until) && !stop.is_given() =>
+            {
+                thread::sleep(WAIT_INTERVAL);
+            }
+            Err(error) => return Err(Failure::error(error)),
+        }
+    }
 }
 
 fn initiating(

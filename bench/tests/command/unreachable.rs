@@ -60,6 +60,22 @@ fn nobody_listens() {
 }
 
 #[test]
+fn a_server_that_is_not_there_yet_is_waited_for_if_asked() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let plan = "--wait 30s --transport tcp@loopback --pattern latency -s 8 -n 30";
+    let client = Running::start(&mut fabricbench(&format!("run {address} {plan}")));
+    std::thread::sleep(Duration::from_millis(700));
+    let serve = format!("serve --listen 127.0.0.1 --port {}", address.port());
+    let _server = Server::by(&mut fabricbench(&serve));
+    client.end().quietly(0);
+    let finished = run("run 127.0.0.1:1 --wait 500ms --transport tcp@loopback");
+    assert!(finished.took >= Duration::from_millis(500), "{:?}", finished.took);
+    finished.failed(1, &["127.0.0.1:1", "refused"]);
+}
+
+#[test]
 fn nobody_answers() {
     let hole = BlackHole::new();
     let finished = run(&format!("run {} --timeout 2s", hole.address));
