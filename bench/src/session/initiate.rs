@@ -122,11 +122,12 @@ impl<C: Clock> Initiating<C> {
             depth: slice.depth,
             settings: self.verbs.clone(),
         };
+        port.begin()?;
         let pair = Pair::open(port, plan)?;
         let peer = self.peer_verbs.clone();
         let path = port.path(None);
         let stop = self.stop.clone();
-        match (slice.cell.pattern, operation) {
+        let measured = match (slice.cell.pattern, operation) {
             (Pattern::Latency, VerbsOperation::Write) => {
                 let opening = VerbsOpening::<Ping<true>>::new(pair, peer, stop);
                 self.run(conversation, slice, opening, path)
@@ -139,7 +140,9 @@ impl<C: Clock> Initiating<C> {
                 let opening = VerbsOpening::<Push>::new(pair, peer, stop);
                 self.run(conversation, slice, opening, path)
             }
-        }
+        }?;
+        port.end()?;
+        Ok(measured)
     }
 
     fn over_grpc(

@@ -47,6 +47,27 @@ impl VerbsPort {
         Ok(Self { context, port, gid })
     }
 
+    /// Forgets events of before a slice, which was not disturbed by them.
+    ///
+    /// # Errors
+    /// The device is being removed.
+    pub fn begin(&self) -> Result<(), TransportError> {
+        if let Err(error @ Error::Removed { .. }) = self.context.check() {
+            return Err(failed(error));
+        }
+        Ok(())
+    }
+
+    /// Whether nothing befell the device while a slice was measured. A driver that cannot take a
+    /// device from its users lets traffic go on after its removal: a figure would be there, of a
+    /// device that is not.
+    ///
+    /// # Errors
+    /// The device is being removed, or reported an event after which traffic cannot go on.
+    pub fn end(&self) -> Result<(), TransportError> {
+        self.context.check().map_err(failed)
+    }
+
     /// Refuses a cell whose message the device cannot carry in one piece.
     ///
     /// # Errors
