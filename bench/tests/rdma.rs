@@ -1,1 +1,26 @@
-//! Not written yet.
+//! The command over RDMA: soft-RoCE in the guest, with the networks of `ci/network`.
+//!
+//! They run when `FABRICBENCH_DEVICE_TESTS=1` is set, and then fail if there is no such device;
+//! otherwise each says why it is skipped and passes:
+//!
+//! ```text
+//! ci/guest run --env FABRICBENCH_DEVICE_TESTS=1 -- \
+//!     sh -c 'ci/network up && target/debug/deps/rdma-HASH'
+//! ```
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
+#[path = "document/mod.rs"]
+mod document;
+#[path = "process/mod.rs"]
+mod process;
+
+#[path = "rdma/pair.rs"]
+mod pair;
+
+#[path = "rdma/limits.rs"]
+mod limits;
+#[path = "rdma/lost_peer.rs"]
+mod lost_peer;
+#[path = "rdma/sweep.rs"]
+mod sweep;
