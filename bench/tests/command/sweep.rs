@@ -40,12 +40,13 @@ fn small_messages_over_every_transport() {
 /// gRPC refuses messages over 4 MiB unless told otherwise, and HTTP/2's windows are smaller still.
 #[test]
 fn messages_over_grpcs_default_limit() {
-    sweep(&[4 << 20, (4 << 20) + 1, 5 << 20], "-n 4 --rounds 2");
+    sweep(&[4 << 20, (4 << 20) + 1, 5 << 20], "-n 3 --rounds 1 --timeout 1m");
 }
 
 #[test]
 fn messages_of_64_mib() {
-    sweep(&[64 << 20], "-n 2 --rounds 1");
+    // On a busy machine one round trip takes longer than the ordinary time-out.
+    sweep(&[64 << 20], "-n 2 --rounds 1 --timeout 1m");
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn a_duration_is_filled() {
     }
 }
 
-/// Nagle's algorithm and delayed acknowledgements together wait 40 ms.
+/// Nagle's algorithm and delayed acknowledgements together wait 40 ms: half of it would show.
 #[test]
 fn no_reply_waits_for_an_acknowledgement() {
     let finished = run(&format!(
@@ -102,7 +103,7 @@ fn no_reply_waits_for_an_acknowledgement() {
         TRANSPORTS.join(",")
     ));
     for cell in Document::read(&finished.quietly(0).stdout).cells() {
-        assert!(number(&cell["latency"]["p50"]) < 5e6, "{cell}");
+        assert!(number(&cell["latency"]["p50"]) < 10e6, "{cell}");
     }
 }
 
