@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fabricbench::plan::{Pattern, TransportName, VerbsOperation, display_bytes};
 
 use crate::{
@@ -36,8 +36,11 @@ pub struct Options {
     /// GID index [default: each tool's own choice]
     #[arg(long, value_name = "INDEX")]
     gid_index: Option<u32>,
+    /// Only one half of the table [default: both]
+    #[arg(long, value_enum)]
+    pattern: Option<PatternName>,
     /// Rounds
-    #[arg(long, value_name = "N", default_value_t = 9,
+    #[arg(long, value_name = "N", default_value_t = 15,
           value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=1000))]
     rounds: u32,
     /// Round trips of a latency run
@@ -45,7 +48,7 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(20..=10_000_000))]
     round_trips: u64,
     /// Messages of a bandwidth run
-    #[arg(long, value_name = "N", default_value_t = 300,
+    #[arg(long, value_name = "N", default_value_t = 500,
           value_parser = clap::value_parser!(u64).range(5..=10_000_000))]
     messages: u64,
     /// Processor of the client, of both tools
@@ -66,6 +69,24 @@ pub struct Options {
     /// Exit with 1 if the lower end of an interval misses its bar
     #[arg(long)]
     check: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PatternName {
+    /// Ping-pong
+    Latency,
+    /// Push
+    Bandwidth,
+}
+
+impl PatternName {
+    fn is(self, pattern: Pattern) -> bool {
+        pattern
+            == match self {
+                Self::Latency => Pattern::Latency,
+                Self::Bandwidth => Pattern::Bandwidth,
+            }
+    }
 }
 
 /// One row of the table.
@@ -101,6 +122,7 @@ fn cells(options: &Options) -> Vec<Cell> {
     latency
         .into_iter()
         .chain(bandwidth)
+        .filter(|(pattern, ..)| options.pattern.is_none_or(|only| only.is(*pattern)))
         .flat_map(|(pattern, size, messages)| {
             operations.map(|operation| Cell { operation, pattern, size, messages })
         })
