@@ -129,5 +129,10 @@ mod tests {
         .unwrap_err();
         assert_eq!(error.to_string(), "theirs failed 3 times in a row: no device");
         assert!(runs <= 6, "{runs}");
+        let every_other = measure(10, 1, &["ours", "theirs"], |slot| match slot {
+            Slot { contender: 1, round, .. } if round % 2 == 0 => Err(anyhow!("lost")),
+            _ => Ok(1.0),
+        });
+        assert_eq!(every_other.unwrap().failures.len(), 5);
     }
 }
