@@ -19,6 +19,8 @@ mod help;
 mod interruption;
 #[path = "command/lost_peer.rs"]
 mod lost_peer;
+#[path = "command/lying_server.rs"]
+mod lying_server;
 #[path = "command/output.rs"]
 mod output;
 #[path = "command/own_server.rs"]

@@ -1,0 +1,238 @@
+//! A server that speaks the protocol and is wrong: whatever it says, no figure comes of it that one
+//! side or the other has not seen to be true.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+use fabricbench::control::{PROTOCOL, read_frame, write_frame};
+use serde_json::{Value, json};
+
+use crate::{
+    document::{Document, measured, without_figures},
+    process::run,
+};
+
+const SIZE: usize = 64;
+
+/// What becomes of the truth on its way.
+#[derive(Default)]
+struct Lies {
+    /// Of what it says to have observed.
+    observed: Option<fn(&mut Value)>,
+    /// Of the bytes that it echoes.
+    echoed: Option<fn(&mut Vec<u8>)>,
+    /// Of the count of messages that it confirms.
+    confirmed: Option<fn(u64) -> u64>,
+    /// Of its answer to a plan.
+    prepared: Option<fn() -> Value>,
+}
+
+/// Serves one client, of plain TCP on loopback and one slice a pattern.
+fn server(lies: Lies) -> SocketAddr {
+    let host: Value = serde_json::from_str(&run("probe --json").quietly(0).stdout).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(format!("fabricbench-control {PROTOCOL} 0\n").as_bytes()).unwrap();
+        let mut greeting = [0];
+        while greeting[0] != b'\n' {
+            stream.read_exact(&mut greeting).unwrap();
+        }
+        let says = Arc::new(Mutex::new(stream.try_clone().unwrap()));
+        live(says.clone());
+        converse(&mut stream, &says, &host, &lies);
+    });
+    address
+}
+
+/// Signs of life, as long as there is somebody to see them.
+fn live(says: Arc<Mutex<TcpStream>>) {
+    thread::spawn(move || {
+        while write_frame(&mut *says.lock().unwrap(), &json!("alive")).is_ok() {
+            thread::sleep(Duration::from_millis(500));
+        }
+    });
+}
+
+fn converse(hears: &mut TcpStream, says: &Mutex<TcpStream>, host: &Value, lies: &Lies) {
+    let mut push = false;
+    // Until the client has heard enough.
+    while let Ok(message) = read_frame::<Value>(hears) {
+        let said = &message["say"];
+        let reply = if said["begin"].is_object() {
+            json!({ "welcome": host })
+        } else if said["prepare"].is_object() {
+            push = said["prepare"]["cell"]["pattern"] == "bandwidth";
+            lies.prepared.map_or_else(|| prepared(push, lies), |lie| lie())
+        } else if said == "start" {
+            json!("started")
+        } else if said["finish"].is_object() {
+            let mut observation = observed(said["finish"]["messages"].as_u64().unwrap_or(0), push);
+            if let Some(lie) = lies.observed {
+                lie(&mut observation);
+            }
+            json!({ "finished": observation })
+        } else {
+            continue;
+        };
+        if write_frame(&mut *says.lock().unwrap(), &json!({ "say": reply })).is_err() {
+            return;
+        }
+    }
+}
+
+/// The truth.
+fn observed(messages: u64, push: bool) -> Value {
+    let bytes = messages * SIZE as u64;
+    json!({
+        "received": { "messages": messages, "bytes": bytes, "verified": 1, "corrupt": 0 },
+        "counters": {
+            "interface_tx_bytes": bytes, "interface_rx_bytes": bytes,
+            "proof": {
+                "holds": true, "payload_rx_bytes": bytes,
+                "payload_tx_bytes": if push { 0 } else { bytes }, "text": "seen",
+            },
+        },
+        "cpu_ns": 1, "error": null,
+    })
+}
+
+/// A data path of its own for the slice.
+fn prepared(push: bool, lies: &Lies) -> Value {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (echoed, confirmed) = (lies.echoed, lies.confirmed);
+    thread::spawn(move || {
+        let (mut data, _) = listener.accept().unwrap();
+        data.set_nodelay(true).unwrap();
+        if push { sink(&mut data, confirmed) } else { echo(&mut data, echoed) }
+    });
+    json!({ "prepared": {
+        "answer": { "tcp": { "port": port } },
+        "path": { "kind": "loopback", "interface": "lo", "emulated": false },
+    }})
+}
+
+fn echo(data: &mut TcpStream, lie: Option<fn(&mut Vec<u8>)>) {
+    let mut message = [0; SIZE];
+    while data.read_exact(&mut message).is_ok() {
+        let mut answer = message.to_vec();
+        if let Some(lie) = lie {
+            lie(&mut answer);
+        }
+        if data.write_all(&answer).is_err() || answer.is_empty() {
+            return;
+        }
+    }
+}
+
+/// A message has a 0 in front; a 1 asks for the counts.
+fn sink(data: &mut TcpStream, lie: Option<fn(u64) -> u64>) {
+    let (mut kind, mut message, mut messages) = ([0], [0; SIZE], 0);
+    while data.read_exact(&mut kind).is_ok() {
+        if kind[0] == 0 {
+            data.read_exact(&mut message).unwrap();
+            messages += 1;
+            continue;
+        }
+        let count: u64 = lie.map_or(messages, |lie| lie(messages));
+        let counts = [count.to_be_bytes(), (count * SIZE as u64).to_be_bytes()].concat();
+        if data.write_all(&counts).is_err() {
+            return;
+        }
+    }
+}
+
+fn client(address: SocketAddr, options: &str) -> String {
+    format!(
+        "run {address} --transport tcp@loopback -s {SIZE} -n 7 --rounds 1 --warm-up 2 \
+         --format json {options}"
+    )
+}
+
+/// Asserts that nothing is measured, and why.
+#[track_caller]
+fn exposed(lies: Lies, pattern: &str, words: &[&str]) {
+    let finished = run(&client(server(lies), &format!("--pattern {pattern} --timeout 3s")));
+    let document = Document::read(&finished.quietly(4).stdout);
+    without_figures(&document.cells()[0], "failed", words);
+}
+
+#[test]
+fn the_truth_is_believed() {
+    let finished = run(&client(server(Lies::default()), "")).quietly(0);
+    Document::read(&finished.stdout).cells().iter().for_each(measured);
+}
+
+#[test]
+fn what_was_sent_and_what_was_received_must_agree() {
+    let words = &["9 messages", "were sent", "received"];
+    let fewer: fn(&mut Value) = |observed| observed["received"]["messages"] = 8.into();
+    let more: fn(&mut Value) = |observed| observed["received"]["bytes"] = 577.into();
+    for lie in [fewer, more] {
+        exposed(Lies { observed: Some(lie), ..Lies::default() }, "latency", words);
+        exposed(Lies { observed: Some(lie), ..Lies::default() }, "bandwidth", words);
+    }
+}
+
+#[test]
+fn a_push_that_is_not_confirmed_in_full_is_not_timed() {
+    let fewer: fn(u64) -> u64 = |messages| messages - 1;
+    let words = &["confirmed by the receiver"];
+    exposed(Lies { confirmed: Some(fewer), ..Lies::default() }, "bandwidth", words);
+}
+
+#[test]
+fn content_that_differs_on_either_side_is_seen() {
+    let words = &["verified messages arrived with other content"];
+    let there: fn(&mut Value) = |observed| observed["received"]["corrupt"] = 1.into();
+    exposed(Lies { observed: Some(there), ..Lies::default() }, "latency", words);
+    let here: fn(&mut Vec<u8>) = |echo| echo[SIZE - 1] ^= 1;
+    exposed(Lies { echoed: Some(here), ..Lies::default() }, "latency", words);
+}
+
+#[test]
+fn the_servers_proof_and_the_servers_errors_count() {
+    let unproven: fn(&mut Value) = |observed| {
+        observed["counters"]["proof"]["holds"] = false.into();
+        observed["counters"]["proof"]["text"] = "it came by eth9".into();
+    };
+    let words = &["path not proven on the server", "it came by eth9"];
+    exposed(Lies { observed: Some(unproven), ..Lies::default() }, "latency", words);
+    let broken: fn(&mut Value) = |observed| observed["error"] = "out of luck".into();
+    let words = &["the server says: out of luck"];
+    exposed(Lies { observed: Some(broken), ..Lies::default() }, "bandwidth", words);
+}
+
+#[test]
+fn an_echo_that_stops_short_ends_in_time() {
+    let half: fn(&mut Vec<u8>) = |echo| echo.truncate(SIZE / 2);
+    exposed(Lies { echoed: Some(half), ..Lies::default() }, "latency", &["in warm-up", "3s"]);
+    let none: fn(&mut Vec<u8>) = Vec::clear;
+    exposed(Lies { echoed: Some(none), ..Lies::default() }, "latency", &["closed"]);
+}
+
+#[test]
+fn an_answer_that_does_not_fit_the_plan_is_refused() {
+    let queue_pair: fn() -> Value = || {
+        let endpoint = json!({
+            "queue_pair": 1, "packet_sequence": 1, "lid": 0, "gid": vec![0; 16], "path_mtu": 1024,
+            "address": 0, "length": 64, "remote_key": 0, "responder_resources": 1,
+        });
+        json!({ "prepared": {
+            "answer": { "verbs": endpoint },
+            "path": { "kind": "loopback", "interface": "lo", "emulated": false },
+        }})
+    };
+    exposed(Lies { prepared: Some(queue_pair), ..Lies::default() }, "latency", &["queue pair"]);
+    let refused: fn() -> Value =
+        || json!({ "refused": { "status": "failed", "reason": "no time" } });
+    let words = &["on the server: no time"];
+    exposed(Lies { prepared: Some(refused), ..Lies::default() }, "latency", words);
+}
