@@ -1,5 +1,5 @@
-//! The one place where a cell, a transport and an engine loop meet: the client's end in
-//! [`initiate`], the server's in [`respond`]. How the two talk is somebody else's business: the
+//! The one place where a cell, a transport and an engine loop meet: the client's end is
+//! [`Initiating`], the server's [`prepare`] and [`Serving`]. How the two talk is somebody else's business: the
 //! client's end sees a [`Conversation`].
 
 mod affinity;

@@ -1,7 +1,7 @@
 //! Two queue pairs of one device write to each other: the shortest complete program.
 //!
 //! ```text
-//! cargo run -p fabricbench-verbs --example loopback [DEVICE]
+//! cargo run -p fabricbench-verbs --example verbs_loopback [DEVICE]
 //! ```
 
 use std::process::ExitCode;
