@@ -151,6 +151,7 @@ impl QueuePair {
     /// The range a send request names, checked, and short enough if it goes inline.
     #[inline]
     fn send_segment(&self, request: &SendRequest) -> Result<sys::ibv_sge, PostError> {
+        let segment = self.segment(request.local)?;
         let (length, max) = (request.local.length, self.capabilities().max_inline);
         if request.inline {
             if !request.operation.sends_local_bytes() {
@@ -162,6 +163,6 @@ impl QueuePair {
         } else if length > MAX_MESSAGE {
             return Err(PostError::unposted(PostFailure::MessageTooLong { length }));
         }
-        self.segment(request.local)
+        Ok(segment)
     }
 }

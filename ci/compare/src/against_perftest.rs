@@ -36,6 +36,10 @@ pub struct Options {
     /// GID index [default: each tool's own choice]
     #[arg(long, value_name = "INDEX")]
     gid_index: Option<u32>,
+    /// Largest message sent inline, the same for both tools [default: each tool's own; on rxe
+    /// fabricbench takes 220 B and perftest none]
+    #[arg(long, value_name = "BYTES")]
+    inline_size: Option<u32>,
     /// Only one half of the table [default: both]
     #[arg(long, value_enum)]
     pattern: Option<PatternName>,
@@ -133,6 +137,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let perftest = Perftest {
         device: options.device.clone(),
         gid_index: options.gid_index,
+        inline_size: options.inline_size,
         cpus: (options.client_cpu, options.server_cpu),
         limit: Duration::from_secs(options.limit),
     };
@@ -153,7 +158,10 @@ pub fn run(options: &Options) -> Result<Outcome> {
     })?;
     print!("{}", facts(&options.about));
     println!("- fabricbench {} against perftest {version}", env!("CARGO_PKG_VERSION"));
-    println!("- {rounds} rounds, the two tools in turn within each\n");
+    let inline = options.inline_size.map_or("each tool's own inline size".to_owned(), |size| {
+        format!("up to {size} B inline in both")
+    });
+    println!("- {rounds} rounds, the two tools in turn within each; {inline}\n");
     print!("{}", render(&cells, &figures));
     println!("\n{LEGEND}");
     Ok(outcome(&cells, &figures, options.check))
@@ -177,8 +185,10 @@ fn measure_ours(ours: &Fabricbench, cell: &Cell, options: &Options) -> Result<f6
         "--device".to_owned(),
         options.device.clone(),
     ];
-    if let Some(index) = options.gid_index {
-        arguments.extend(["--gid-index".to_owned(), index.to_string()]);
+    for (option, number) in
+        [("--gid-index", options.gid_index), ("--inline-size", options.inline_size)]
+    {
+        arguments.extend(number.into_iter().flat_map(|n| [option.to_owned(), n.to_string()]));
     }
     let cell_record = ours.measure(&arguments, Duration::from_secs(options.limit))?;
     match cell.pattern {

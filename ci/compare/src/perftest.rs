@@ -27,6 +27,8 @@ pub struct Perftest {
     pub device: String,
     /// GID index; perftest's own choice if `None`.
     pub gid_index: Option<u32>,
+    /// Largest message sent inline; perftest's own choice if `None`.
+    pub inline_size: Option<u32>,
     /// Processors of client and server.
     pub cpus: (u32, u32),
     /// Time after which a run is given up.
@@ -83,13 +85,12 @@ impl Perftest {
         let mut arguments: Vec<String> = ["-F", "-d", &self.device].map(str::to_owned).into();
         let numbers = [
             ("-x", self.gid_index.map(u64::from)),
+            ("-I", self.inline_size.map(u64::from)),
             ("-s", Some(cell.size)),
             ("-n", Some(cell.messages)),
         ];
         for (option, number) in numbers {
-            if let Some(number) = number {
-                arguments.extend([option.to_owned(), number.to_string()]);
-            }
+            arguments.extend(number.into_iter().flat_map(|n| [option.to_owned(), n.to_string()]));
         }
         arguments
     }
@@ -221,13 +222,14 @@ mod tests {
         let perftest = Perftest {
             device: "rxe0".to_owned(),
             gid_index: Some(1),
+            inline_size: Some(0),
             cpus: (0, 1),
             limit: PATIENCE,
         };
         let cell = cell(VerbsOperation::Send, Pattern::Bandwidth, 65536, 300);
         assert_eq!(program(&cell), "ib_send_bw");
-        assert_eq!(perftest.arguments(&cell).join(" "), "-F -d rxe0 -x 1 -s 65536 -n 300");
-        let unasked = Perftest { gid_index: None, ..perftest };
+        assert_eq!(perftest.arguments(&cell).join(" "), "-F -d rxe0 -x 1 -I 0 -s 65536 -n 300");
+        let unasked = Perftest { gid_index: None, inline_size: None, ..perftest };
         assert_eq!(unasked.arguments(&cell).join(" "), "-F -d rxe0 -s 65536 -n 300");
     }
 }

@@ -142,6 +142,11 @@ fn ranges_and_regions_are_checked_before_posting() {
     }
     let error = post(b.id.range(0, 8)).unwrap_err();
     assert_eq!(error.reason, PostFailure::UnknownRegion);
+    // Its bytes would be taken for an address to write to.
+    let read = Operation::Read(b.region.remote().at(0));
+    let inline = SendRequest::new(0, read, a.id.range(0, 8)).inline(true);
+    let error = a.qp.post_send(&inline).unwrap_err();
+    assert_eq!(error.reason, PostFailure::InlineOperation);
     assert!(a.region.copy_in(REGION - 3, &[0; 4]).is_err());
     assert!(a.region.copy_out(usize::MAX, &mut [0; 4]).is_err());
     assert!(a.region.load_u32(2).is_err() && a.region.load_u32(4).is_ok());
