@@ -109,16 +109,11 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let path = options.path.as_deref().unwrap_or(path);
     let cpus = options.cpus.map_or(cpus, |cpus| cpus.0);
     let rounds = options.rounds as usize;
-    let figures = measure(rounds, SIZES.len(), &CONTENDERS, |slot: Slot| {
-        if (slot.cell, slot.contender) == (0, slot.round % CONTENDERS.len()) {
-            eprintln!("round {} of {rounds}", slot.round + 1);
-        }
-        match slot.contender {
-            IPERF3 => iperf3.measure(options.seconds, cpus),
-            contender => {
-                let transport = format!("{}@{path}", CONTENDERS[contender]);
-                measure_ours(&ours, &transport, SIZES[slot.cell], options.seconds, cpus)
-            }
+    let figures = measure(rounds, &names(), &CONTENDERS, |slot: Slot| match slot.contender {
+        IPERF3 => iperf3.measure(options.seconds, cpus),
+        contender => {
+            let transport = format!("{}@{path}", CONTENDERS[contender]);
+            measure_ours(&ours, &transport, SIZES[slot.cell], options.seconds, cpus)
         }
     })?;
     print!("{}", facts(&options.about));
@@ -132,6 +127,10 @@ pub fn run(options: &Options) -> Result<Outcome> {
     );
     println!("{}\n{}\n{LEGEND}", rates(&figures), ratios(&figures));
     Ok(outcome(&figures, options.check))
+}
+
+fn names() -> Vec<String> {
+    SIZES.map(|size| display_bytes(size).to_string()).into()
 }
 
 fn measure_ours(
@@ -222,7 +221,7 @@ mod tests {
     use super::*;
 
     fn found(rates: [f64; 4]) -> Figures {
-        measure(6, SIZES.len(), &CONTENDERS, |slot| Ok(rates[slot.contender] * 1e6)).unwrap()
+        measure(6, &names(), &CONTENDERS, |slot| Ok(rates[slot.contender] * 1e6)).unwrap()
     }
 
     #[test]

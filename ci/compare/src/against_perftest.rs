@@ -1,6 +1,6 @@
 //! verbs-write and verbs-send, against perftest's write and send tests.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -119,6 +119,12 @@ impl Cell {
     }
 }
 
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.transport(), self.pattern, display_bytes(self.size))
+    }
+}
+
 fn cells(options: &Options) -> Vec<Cell> {
     let operations = [VerbsOperation::Write, VerbsOperation::Send];
     let latency = LATENCY_SIZES.map(|size| (Pattern::Latency, size, options.round_trips));
@@ -131,6 +137,10 @@ fn cells(options: &Options) -> Vec<Cell> {
             operations.map(|operation| Cell { operation, pattern, size, messages })
         })
         .collect()
+}
+
+fn names(cells: &[Cell]) -> Vec<String> {
+    cells.iter().map(Cell::to_string).collect()
 }
 
 pub fn run(options: &Options) -> Result<Outcome> {
@@ -146,10 +156,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let ours = Fabricbench::on_loopback(&program)?;
     let cells = cells(options);
     let rounds = options.rounds as usize;
-    let figures = measure(rounds, cells.len(), &CONTENDERS, |slot: Slot| {
-        if (slot.cell, slot.contender) == (0, slot.round % CONTENDERS.len()) {
-            eprintln!("round {} of {rounds}", slot.round + 1);
-        }
+    let figures = measure(rounds, &names(&cells), &CONTENDERS, |slot: Slot| {
         let cell = &cells[slot.cell];
         match slot.contender {
             0 => measure_ours(&ours, cell, options),
@@ -264,7 +271,7 @@ mod tests {
     }
 
     fn found(latency_ratio: f64) -> Figures {
-        measure(9, 2, &CONTENDERS, |slot| {
+        measure(9, &names(&example()), &CONTENDERS, |slot| {
             let drift = 1.0 + slot.round as f64;
             let theirs = if slot.cell == 0 { 10.0 } else { 40e6 } * drift;
             Ok(match (slot.contender, slot.cell) {
@@ -310,15 +317,9 @@ mod tests {
         assert_eq!(outcome(&cells, &found(1.2), false), Outcome::Passed);
         assert_eq!(outcome(&cells, &found(1.2), true), Outcome::Missed);
         assert_eq!(outcome(&cells, &found(1.0), true), Outcome::Passed);
-        let failed =
-            measure(
-                9,
-                2,
-                &CONTENDERS,
-                |slot| {
-                    if slot.round == 3 { Err(anyhow!("cut")) } else { Ok(1.0) }
-                },
-            );
+        let failed = measure(9, &names(&example()), &CONTENDERS, |slot| {
+            if slot.round == 3 { Err(anyhow!("cut")) } else { Ok(1.0) }
+        });
         // Twice in a row each: not yet hopeless.
         assert_eq!(outcome(&cells, &failed.unwrap(), false), Outcome::Incomplete);
     }

@@ -46,23 +46,26 @@ impl Figures {
     }
 }
 
-/// Measures every slot.
+/// Measures every slot, and tells each figure on standard error: what a median hides, a reader may
+/// want to see.
 ///
 /// # Errors
 /// The same contender failed time after time: the last reason.
 pub fn measure(
     rounds: usize,
-    cells: usize,
+    cells: &[String],
     contenders: &[&str],
     mut run: impl FnMut(Slot) -> Result<f64>,
 ) -> Result<Figures> {
-    let mut by_cell = vec![vec![vec![None; rounds]; contenders.len()]; cells];
+    let mut by_cell = vec![vec![vec![None; rounds]; contenders.len()]; cells.len()];
     let mut failures = Vec::new();
     let mut in_a_row = vec![0; contenders.len()];
-    for slot in slots(rounds, cells, contenders.len()) {
+    for slot in slots(rounds, cells.len(), contenders.len()) {
         let Slot { round, cell, contender } = slot;
+        let what = format!("round {}, {}, {}", round + 1, cells[cell], contenders[contender]);
         match run(slot) {
             Ok(figure) => {
+                eprintln!("{what}: {figure:.2}");
                 by_cell[cell][contender][round] = Some(figure);
                 in_a_row[contender] = 0;
             }
@@ -71,7 +74,7 @@ pub fn measure(
                 if in_a_row[contender] == HOPELESS {
                     bail!("{} failed {HOPELESS} times in a row: {error:#}", contenders[contender]);
                 }
-                let failure = format!("round {}: {}: {error:#}", round + 1, contenders[contender]);
+                let failure = format!("{what}: {error:#}");
                 eprintln!("{failure}");
                 failures.push(failure);
             }
@@ -84,6 +87,10 @@ pub fn measure(
 mod tests {
     use super::*;
     use anyhow::anyhow;
+
+    fn names(count: usize) -> Vec<String> {
+        (0..count).map(|cell| format!("cell {cell}")).collect()
+    }
 
     #[test]
     fn every_contender_once_a_cell_and_round_and_first_as_often_as_any() {
@@ -108,28 +115,28 @@ mod tests {
 
     #[test]
     fn figures_land_where_they_belong_and_failures_leave_a_gap() {
-        let figures = measure(3, 2, &["ours", "theirs"], |slot| match slot {
+        let figures = measure(3, &names(2), &["ours", "theirs"], |slot| match slot {
             Slot { round: 1, cell: 1, contender: 0 } => Err(anyhow!("cut off")),
             slot => Ok((100 * slot.cell + 10 * slot.contender + slot.round) as f64),
         })
         .unwrap();
         assert_eq!(figures.of(0, 1), [Some(10.0), Some(11.0), Some(12.0)]);
         assert_eq!(figures.of(1, 0), [Some(100.0), None, Some(102.0)]);
-        assert_eq!(figures.failures, ["round 2: ours: cut off"]);
+        assert_eq!(figures.failures, ["round 2, cell 1, ours: cut off"]);
         assert!(figures.of(2, 0).is_empty());
     }
 
     #[test]
     fn a_tool_that_only_fails_ends_it() {
         let mut runs = 0;
-        let error = measure(100, 10, &["ours", "theirs"], |slot| {
+        let error = measure(100, &names(10), &["ours", "theirs"], |slot| {
             runs += 1;
             if slot.contender == 1 { Err(anyhow!("no device")) } else { Ok(1.0) }
         })
         .unwrap_err();
         assert_eq!(error.to_string(), "theirs failed 3 times in a row: no device");
         assert!(runs <= 6, "{runs}");
-        let every_other = measure(10, 1, &["ours", "theirs"], |slot| match slot {
+        let every_other = measure(10, &names(1), &["ours", "theirs"], |slot| match slot {
             Slot { contender: 1, round, .. } if round % 2 == 0 => Err(anyhow!("lost")),
             _ => Ok(1.0),
         });
