@@ -3,9 +3,16 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
+use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    io::Errno,
+};
 use thiserror::Error;
 
 use super::Document;
@@ -22,6 +29,9 @@ pub enum OutputError {
         source: io::Error,
     },
 }
+
+/// How long a pipe may be without a reader.
+const LONGEST_WAIT_FOR_READER: Duration = Duration::from_secs(5);
 
 /// Where a result goes.
 #[derive(Debug)]
@@ -63,7 +73,7 @@ impl ResultFile {
         };
         // Through a link to the file itself, so that the link stays one.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let kept = |path: &Path| OpenOptions::new().write(true).open(path).map(Target::Kept);
+        let kept = |path: &Path| open_to_read_by_others(path).map(Target::Kept);
         if !is_regular {
             return Ok(Self { target: kept(&path).map_err(failed)?, path });
         }
@@ -119,6 +129,31 @@ impl ResultFile {
     fn failing(&self, result: io::Result<()>) -> Result<(), OutputError> {
         let path = self.path.display().to_string();
         result.map_err(|source| OutputError::Write { path, source })
+    }
+}
+
+/// Opens a device or a pipe. A pipe that nobody reads yet would hold us for ever, deaf to signals.
+fn open_to_read_by_others(path: &Path) -> io::Result<File> {
+    let deadline = Instant::now() + LONGEST_WAIT_FOR_READER;
+    loop {
+        let opened = OpenOptions::new()
+            .write(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(path);
+        match opened {
+            Ok(file) => {
+                // A reader that is slow is waited for.
+                fcntl_setfl(&file, fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
+                return Ok(file);
+            }
+            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+                if Instant::now() >= deadline {
+                    return Err(io::Error::other("nobody reads from this pipe"));
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => return Err(error),
+        }
     }
 }
 

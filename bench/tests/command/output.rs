@@ -102,6 +102,23 @@ fn a_pipe_gets_the_document_once() {
     Document::read(&finished.stderr);
 }
 
+/// A pipe that is opened before its reader is there gets its document; one that nobody ever reads
+/// ends the wait.
+#[test]
+fn a_pipe_waits_for_its_reader_and_not_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut command = fabricbench(QUICK);
+    let client = Running::start(command.arg("--output").arg(&pipe));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    Document::read(&fs::read_to_string(&pipe).unwrap());
+    client.end().quietly(0);
+    let finished = write_to(&pipe);
+    assert!(finished.took < std::time::Duration::from_secs(20), "{:?}", finished.took);
+    finished.failed(1, &["pipe", "nobody reads", "--output"]);
+}
+
 /// As root, on a file system of its own that has no room: nothing half-written stays.
 #[test]
 fn a_full_disk_leaves_nothing_half_written() {
