@@ -88,6 +88,22 @@ fn the_control_connection_may_take_any_way() {
     }
 }
 
+/// A link-local address means something only with the interface it is on.
+#[test]
+fn a_link_local_address_is_reached_by_its_zone() {
+    let Some(cluster) = Cluster::new() else { return };
+    let server = cluster.server("::");
+    let port = server.address.port();
+    for host in [format!("[fe80::2%eth0]:{port}"), format!("fe80::2%eth0 --port {port}")] {
+        let options = format!("run {host} --transport tcp@ethernet,tcp@ipoib -s 8 -n 1");
+        let run = || Running::start(&mut fabricbench(&options));
+        cluster.here.within(run).unwrap().end().quietly(0);
+    }
+    let absent = format!("run fe80::2%absent0 --port {port}");
+    let run = || Running::start(&mut fabricbench(&absent));
+    cluster.here.within(run).unwrap().end().failed(1, &["fe80::2%absent0"]);
+}
+
 #[test]
 fn probe_tells_an_emulated_link_from_a_real_one() {
     let Some(cluster) = Cluster::new() else { return };

@@ -63,6 +63,8 @@ impl Cluster {
                 }
                 ip(&format!("address add 10.77.2.{host}/24 dev eth0"));
                 ip(&format!("address add fd77:2::{host}/64 dev eth0 nodad"));
+                // The kernel's own link-local address is not to be used for a second or two.
+                ip(&format!("address add fe80::{host}/64 dev eth0 nodad"));
             })?;
         }
         Ok(Self { here, there, ib0: Some(link) })
