@@ -80,7 +80,7 @@ impl PathWatch {
             (Infiniband | Roce | SoftRoce | Iwarp, Some(device), Some(port), _) => Ok(Self::Rdma {
                 place: (device.clone(), port),
                 mtu: path.mtu,
-                before: RdmaCounters::read(&Sysfs::default(), device, port),
+                before: fresh(device, port),
             }),
             (_, _, _, Some(interface)) => PathProof::begin(interface, None)
                 .map(Self::Interface)
@@ -126,6 +126,19 @@ fn over_interface(proof: &PathProof, payload: Payload) -> Counters {
     }
 }
 
+/// The counters of a port as they are, not as they were when somebody last asked: the kernel keeps an
+/// answer of the device for `refresh`, and one that is older than a slice would give the slice's
+/// packets to its neighbour.
+fn fresh(device: &str, port: u8) -> RdmaCounters {
+    let sysfs = Sysfs::default();
+    let kept = RdmaCounters::read(&sysfs, device, port);
+    if kept.refresh.is_zero() {
+        return kept;
+    }
+    thread::sleep(kept.refresh);
+    RdmaCounters::read(&sysfs, device, port)
+}
+
 fn over_rdma(
     (device, port): &(String, u8),
     mtu: Option<u32>,
@@ -134,10 +147,10 @@ fn over_rdma(
 ) -> Counters {
     let since = Instant::now();
     loop {
-        let moved = RdmaCounters::read(&Sysfs::default(), device, *port).since(before);
+        let moved = fresh(device, *port).since(before);
         let (holds, text) = judge(device, &moved, mtu, payload);
         if holds == Some(false) && since.elapsed() < LONGEST_LAG + moved.refresh {
-            thread::sleep(moved.refresh.max(std::time::Duration::from_millis(10)));
+            thread::sleep(std::time::Duration::from_millis(10));
             continue;
         }
         return Counters {
