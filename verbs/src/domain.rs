@@ -11,6 +11,7 @@ use crate::context::{Context, Opened};
 use crate::error::Result;
 use crate::memory::{Access, MemoryRegion};
 use crate::queue_pair::{QueuePair, QueuePairOptions};
+use crate::registration::{MemoryOptions, Registration};
 use crate::sys;
 
 pub(crate) struct Domain {
@@ -83,7 +84,36 @@ impl ProtectionDomain {
     /// not allow it, [`Error::Unsupported`](crate::Error::Unsupported) when the device does not
     /// take the size or the access, [`Error::Call`](crate::Error::Call).
     pub fn register(&self, length: usize, access: Access) -> Result<MemoryRegion> {
-        MemoryRegion::register(&self.0, length, access)
+        self.register_with(length, access, &MemoryOptions::default())
+    }
+
+    /// Maps `length` bytes of zeroed memory (at least one) as `options` say, and registers them.
+    /// What it became is in [`MemoryRegion::backing`].
+    ///
+    /// # Errors
+    ///
+    /// As [`ProtectionDomain::register`]; [`Error::HugePages`](crate::Error::HugePages) when
+    /// there are not enough huge pages and no others are allowed,
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for registration on demand where the
+    /// device has none.
+    pub fn register_with(
+        &self,
+        length: usize,
+        access: Access,
+        options: &MemoryOptions,
+    ) -> Result<MemoryRegion> {
+        Registration::host(&self.0, length, access, options).map(MemoryRegion::new)
+    }
+
+    /// Allocates `length` bytes (at least one) of the device's own memory, whose content is not
+    /// defined, and registers them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`](crate::Error::Unsupported) when the device has not so much,
+    /// [`Error::Call`](crate::Error::Call).
+    pub fn register_device_memory(&self, length: usize, access: Access) -> Result<MemoryRegion> {
+        Registration::device(&self.0, length, access).map(MemoryRegion::new)
     }
 
     /// Creates a queue pair that completes its sends to `send_cq` and its receives to

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::completion::PollError;
 use crate::event::Event;
+use crate::mapping::Pages;
 use crate::memory::AccessError;
 use crate::status::CompletionError;
 use crate::work::PostError;
@@ -118,6 +119,17 @@ pub enum Error {
         limit: u64,
         /// Bytes already pinned by this process.
         pinned: u64,
+    },
+
+    /// There are not enough huge pages for a region.
+    #[error("cannot map {length} bytes in {pages} pages: {why}")]
+    HugePages {
+        /// Their size.
+        pages: Pages,
+        /// Bytes asked for.
+        length: usize,
+        /// How many are needed and free, and how to get more.
+        why: String,
     },
 
     /// The device is gone, or the kernel waits for this process to let go of it.

@@ -3,19 +3,15 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::io;
 use std::marker::PhantomData;
 use std::ops::BitOr;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags};
-
-use crate::domain::Domain;
-use crate::error::{Error, Result};
-use crate::locked::LockedMemory;
-use crate::sys::{self, ibv_access_flags as flags};
+use crate::device_memory::DeviceMemory;
+use crate::registration::{Backing, Registration, Storage};
+use crate::sys::ibv_access_flags as flags;
 
 /// What may be done to a region, as `ibv_access_flags`. Reading by the local device is always
 /// allowed.
@@ -66,92 +62,6 @@ pub struct AccessError {
     pub region: usize,
 }
 
-/// Pages mapped for a region and for nothing else.
-struct Pages {
-    start: NonNull<u8>,
-    /// Bytes mapped, a multiple of the page size.
-    mapped: usize,
-}
-
-// SAFETY: the mapping is owned; it moves between threads like any allocation.
-unsafe impl Send for Pages {}
-// SAFETY: a shared `Pages` gives no access to the bytes.
-unsafe impl Sync for Pages {}
-
-impl Pages {
-    /// Zeroed, private, page-aligned memory that a child process does not inherit: the kernel's
-    /// copy-on-write after a fork would otherwise move this process away from the pages the
-    /// device has pinned (Linux before 5.12).
-    fn map(length: usize) -> io::Result<Self> {
-        let page = rustix::param::page_size();
-        let mapped =
-            length.max(1).checked_next_multiple_of(page).ok_or(io::ErrorKind::OutOfMemory)?;
-        let (access, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
-        let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), mapped, access, kind) }?;
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let pages = Self { start, mapped };
-        // SAFETY: the range is exactly the mapping made above.
-        unsafe { rustix::mm::madvise(start.as_ptr().cast(), mapped, Advice::LinuxDontFork) }?;
-        Ok(pages)
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: mapped once with this length, unmapped once; no device holds it any more (see
-        // `Registration::drop`). A failure would only leave it mapped.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.mapped) };
-    }
-}
-
-/// A registration and the memory under it. Queue pairs hold it by count: it outlives every work
-/// request that names it.
-pub(crate) struct Registration {
-    mr: NonNull<sys::ibv_mr>,
-    /// Taken out of the way, so never unmapped, if the device will not let go of it.
-    pages: Option<Pages>,
-    start: NonNull<u8>,
-    length: usize,
-    lkey: u32,
-    rkey: u32,
-    domain: Arc<Domain>,
-}
-
-// SAFETY: libibverbs objects may be used from any thread; the bytes are not reachable from here.
-unsafe impl Send for Registration {}
-// SAFETY: as above.
-unsafe impl Sync for Registration {}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        // SAFETY: registered once, deregistered once; the domain is still held.
-        let code = unsafe { sys::ibv_dereg_mr(self.mr.as_ptr()) };
-        if code != 0 {
-            // The device may still write to it: a leak is the only safe end.
-            std::mem::forget(self.pages.take());
-        }
-    }
-}
-
-impl Registration {
-    pub(crate) fn address(&self) -> u64 {
-        self.start.as_ptr().addr() as u64
-    }
-
-    pub(crate) fn length(&self) -> usize {
-        self.length
-    }
-
-    pub(crate) fn lkey(&self) -> u32 {
-        self.lkey
-    }
-
-    pub(crate) fn domain(&self) -> &Arc<Domain> {
-        &self.domain
-    }
-}
-
 /// Page-aligned memory registered with a device.
 ///
 /// The device, and a peer that was given the key, change the bytes at any time, so there is no
@@ -161,10 +71,19 @@ impl Registration {
 /// does; so does one that overlaps what the provider does on another thread (it copies inline
 /// payload when it posts, and small payload when it polls). Compiler fences around each copy keep
 /// the optimiser from assuming that the bytes stand still between two of them.
+///
+/// A region on the device itself is copied through the provider, in whole words: slowly, and the
+/// words at the two ends of a copy are read and written back whole.
 pub struct MemoryRegion {
+    /// The first byte; `None` for memory on the device.
+    start: Option<NonNull<u8>>,
     registration: Arc<Registration>,
     unshared: PhantomData<Cell<()>>,
 }
+
+// SAFETY: the pointer is into the mapping that `registration` owns; the value is the only way to the
+// bytes and may be used by one thread at a time, whichever it is.
+unsafe impl Send for MemoryRegion {}
 
 impl fmt::Debug for MemoryRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -195,6 +114,31 @@ impl RemoteRegion {
     pub fn at(&self, offset: u64) -> RemoteAddr {
         RemoteAddr { addr: self.addr.wrapping_add(offset), rkey: self.rkey }
     }
+
+    /// 20 bytes in network order, to send to the peer.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; 20] {
+        let mut bytes = [0; 20];
+        let fields = self.addr.to_be_bytes().into_iter().chain(self.len.to_be_bytes());
+        for (place, byte) in bytes.iter_mut().zip(fields.chain(self.rkey.to_be_bytes())) {
+            *place = byte;
+        }
+        bytes
+    }
+
+    /// From the first 20 of `bytes`, as [`RemoteRegion::to_bytes`] wrote them; `None` if there
+    /// are fewer.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (addr, rest) = bytes.split_first_chunk()?;
+        let (len, rest) = rest.split_first_chunk()?;
+        let (rkey, _) = rest.split_first_chunk()?;
+        Some(Self {
+            addr: u64::from_be_bytes(*addr),
+            len: u64::from_be_bytes(*len),
+            rkey: u32::from_be_bytes(*rkey),
+        })
+    }
 }
 
 /// A place in a peer's memory.
@@ -216,7 +160,11 @@ macro_rules! word_access {
         /// [`AccessError`] outside the region or off the word's alignment.
         #[inline]
         pub fn $load(&self, offset: usize) -> Result<$word, AccessError> {
-            let place = self.place(offset, size_of::<$word>(), align_of::<$word>())?;
+            let Some(place) = self.place(offset, size_of::<$word>(), align_of::<$word>())? else {
+                let mut word = [0; size_of::<$word>()];
+                self.read_device(offset, &mut word)?;
+                return Ok(<$word>::from_ne_bytes(word));
+            };
             // SAFETY: `place` is inside the mapping, aligned, and never accessed but through
             // this value, which other threads cannot use meanwhile.
             let word = unsafe { <$atomic>::from_ptr(place.cast().as_ptr()) };
@@ -230,7 +178,9 @@ macro_rules! word_access {
         /// [`AccessError`] outside the region or off the word's alignment.
         #[inline]
         pub fn $store(&self, offset: usize, value: $word) -> Result<(), AccessError> {
-            let place = self.place(offset, size_of::<$word>(), align_of::<$word>())?;
+            let Some(place) = self.place(offset, size_of::<$word>(), align_of::<$word>())? else {
+                return self.write_device(offset, &value.to_ne_bytes());
+            };
             // SAFETY: as for the load.
             let word = unsafe { <$atomic>::from_ptr(place.cast().as_ptr()) };
             word.store(value, Ordering::Release);
@@ -240,60 +190,25 @@ macro_rules! word_access {
 }
 
 impl MemoryRegion {
-    /// Maps and registers `length` bytes, all zero.
-    pub(crate) fn register(domain: &Arc<Domain>, length: usize, access: Access) -> Result<Self> {
-        let device = domain.context();
-        let locked = LockedMemory::now();
-        let page = rustix::param::page_size();
-        let need = length.max(1).checked_next_multiple_of(page).unwrap_or(usize::MAX) as u64;
-        locked.permit(need, device.name())?;
-        let pages = Pages::map(length).map_err(|errno| {
-            device.call_failed("mmap", errno, "choose a smaller buffer or free some memory")
-        })?;
-        let (start, length) = (pages.start, length.max(1));
-        // SAFETY: the range is mapped and stays so until after the region is deregistered.
-        let mr = unsafe {
-            sys::ibv_reg_mr(
-                domain.as_ptr(),
-                start.as_ptr().cast(),
-                length,
-                access.bits().cast_signed(),
-            )
+    pub(crate) fn new(registration: Registration) -> Self {
+        let start = match registration.storage() {
+            Some(Storage::Host(mapping)) => Some(mapping.start()),
+            Some(Storage::Device(_)) | None => None,
         };
-        let Some(mr) = NonNull::new(mr) else {
-            let errno = io::Error::last_os_error();
-            return Err(match errno.raw_os_error() {
-                // The kernel's answer when the limit is passed, and when it is zero.
-                Some(libc::ENOMEM | libc::EPERM) if locked.limit.is_some() => {
-                    locked.refused(need, device.name())
-                }
-                Some(libc::EINVAL | libc::EOPNOTSUPP) => Error::Unsupported {
-                    device: device.name().to_owned(),
-                    what: format!("a {length}-byte region with access {:#x}", access.bits()),
-                },
-                _ => device.call_failed("ibv_reg_mr", errno, "choose fewer or smaller buffers"),
-            });
-        };
-        // SAFETY: the structure is public and was just made.
-        let keys = unsafe { mr.as_ref() };
-        let (lkey, rkey) = (keys.lkey, keys.rkey);
-        let registration = Registration {
-            mr,
-            pages: Some(pages),
-            start,
-            length,
-            lkey,
-            rkey,
-            domain: Arc::clone(domain),
-        };
-        Ok(Self { registration: Arc::new(registration), unshared: PhantomData })
+        Self { start, registration: Arc::new(registration), unshared: PhantomData }
     }
 
     pub(crate) fn registration(&self) -> &Arc<Registration> {
         &self.registration
     }
 
-    /// The address of the first byte, for peers and logs.
+    /// What the memory is, and where.
+    #[must_use]
+    pub fn backing(&self) -> Backing {
+        self.registration.backing()
+    }
+
+    /// The address of the first byte, for peers and logs; 0 for memory on the device.
     #[must_use]
     pub fn addr(&self) -> u64 {
         self.registration.address()
@@ -304,19 +219,19 @@ impl MemoryRegion {
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a region has at least one byte")]
     pub fn len(&self) -> usize {
-        self.registration.length
+        self.registration.length()
     }
 
     /// The key local work requests use.
     #[must_use]
     pub fn lkey(&self) -> u32 {
-        self.registration.lkey
+        self.registration.lkey()
     }
 
     /// The key that gives a peer access.
     #[must_use]
     pub fn rkey(&self) -> u32 {
-        self.registration.rkey
+        self.registration.rkey()
     }
 
     /// What to tell a peer so that it can reach this region.
@@ -332,7 +247,9 @@ impl MemoryRegion {
     /// [`AccessError`] when they do not fit.
     #[inline]
     pub fn copy_in(&self, offset: usize, bytes: &[u8]) -> Result<(), AccessError> {
-        let place = self.place(offset, bytes.len(), 1)?;
+        let Some(place) = self.place(offset, bytes.len(), 1)? else {
+            return self.write_device(offset, bytes);
+        };
         compiler_fence(Ordering::SeqCst);
         // SAFETY: the range is inside the mapping, of which no reference exists that `bytes`
         // could be; only the device and the provider may touch it meanwhile.
@@ -348,7 +265,9 @@ impl MemoryRegion {
     /// [`AccessError`] when there are not that many.
     #[inline]
     pub fn copy_out(&self, offset: usize, bytes: &mut [u8]) -> Result<(), AccessError> {
-        let place = self.place(offset, bytes.len(), 1)?;
+        let Some(place) = self.place(offset, bytes.len(), 1)? else {
+            return self.read_device(offset, bytes);
+        };
         compiler_fence(Ordering::SeqCst);
         // SAFETY: as for `copy_in`; every byte pattern is a valid `u8`.
         unsafe { ptr::copy_nonoverlapping(place.as_ptr(), bytes.as_mut_ptr(), bytes.len()) };
@@ -362,7 +281,9 @@ impl MemoryRegion {
     ///
     /// [`AccessError`] when they do not fit.
     pub fn fill(&self, offset: usize, length: usize, value: u8) -> Result<(), AccessError> {
-        let place = self.place(offset, length, 1)?;
+        let Some(place) = self.place(offset, length, 1)? else {
+            return self.write_device(offset, &vec![value; length]);
+        };
         compiler_fence(Ordering::SeqCst);
         // SAFETY: as for `copy_in`.
         unsafe { ptr::write_bytes(place.as_ptr(), value, length) };
@@ -374,19 +295,59 @@ impl MemoryRegion {
     word_access!(load_u32, store_u32, u32, AtomicU32);
     word_access!(load_u64, store_u64, u64, AtomicU64);
 
-    /// The start of a range of the region, checked. The region itself is page aligned.
+    /// The start of a range of the region, checked; `None` if it is on the device. The region
+    /// itself is page aligned.
     #[inline]
     fn place(
         &self,
         offset: usize,
         length: usize,
         align: usize,
-    ) -> Result<NonNull<u8>, AccessError> {
-        let region = self.registration.length;
+    ) -> Result<Option<NonNull<u8>>, AccessError> {
+        let region = self.registration.length();
         if offset > region || length > region - offset || !offset.is_multiple_of(align) {
             return Err(AccessError { offset, length, region });
         }
+        let Some(start) = self.start else { return Ok(None) };
         // SAFETY: `offset` is at most the length of the mapping.
-        Ok(unsafe { self.registration.start.add(offset) })
+        Ok(Some(unsafe { start.add(offset) }))
+    }
+
+    /// What copying is done through where there is no address.
+    #[cold]
+    fn on_device(&self, offset: usize, length: usize) -> Result<&DeviceMemory, AccessError> {
+        match self.registration.storage() {
+            Some(Storage::Device(memory)) => Ok(memory),
+            _ => Err(AccessError { offset, length, region: self.len() }),
+        }
+    }
+
+    #[cold]
+    fn write_device(&self, offset: usize, bytes: &[u8]) -> Result<(), AccessError> {
+        let (length, region) = (bytes.len(), self.len());
+        let memory = self.on_device(offset, length)?;
+        memory.write(offset, bytes).map_err(|_| AccessError { offset, length, region })
+    }
+
+    #[cold]
+    fn read_device(&self, offset: usize, bytes: &mut [u8]) -> Result<(), AccessError> {
+        let (length, region) = (bytes.len(), self.len());
+        let memory = self.on_device(offset, length)?;
+        memory.read(offset, bytes).map_err(|_| AccessError { offset, length, region })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remote_region_survives_the_wire() {
+        let region = RemoteRegion { addr: 0x0102_0304_0506_0708, len: 9 << 40, rkey: 0xa0b0_c0d0 };
+        let mut bytes = region.to_bytes().to_vec();
+        assert_eq!(&bytes[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(RemoteRegion::from_bytes(&bytes[..19]), None);
+        bytes.extend([0; 36]);
+        assert_eq!(RemoteRegion::from_bytes(&bytes), Some(region));
     }
 }

@@ -12,7 +12,8 @@ use crate::completion::CompletionQueue;
 use crate::context::{Context, Opened};
 use crate::domain::ProtectionDomain;
 use crate::error::{Error, Result};
-use crate::memory::{MemoryRegion, Registration};
+use crate::memory::MemoryRegion;
+use crate::registration::Registration;
 use crate::sys::{self, Zeroed};
 use crate::work::{Local, PostError, PostFailure, RegionId};
 

@@ -10,15 +10,18 @@ use std::ffi::c_int;
 use std::mem::{align_of, offset_of, size_of};
 
 pub(crate) use rdma_sys::{
-    atomic_t, ibv_access_flags, ibv_ack_async_event, ibv_ah_attr, ibv_alloc_pd, ibv_async_event,
-    ibv_close_device, ibv_context, ibv_cq, ibv_create_cq, ibv_create_qp, ibv_dealloc_pd,
-    ibv_dereg_mr, ibv_destroy_cq, ibv_destroy_qp, ibv_device, ibv_device_attr,
-    ibv_free_device_list, ibv_get_async_event, ibv_get_device_list, ibv_gid, ibv_gid_entry,
-    ibv_global_route, ibv_modify_qp, ibv_mr, ibv_open_device, ibv_pd, ibv_poll_cq, ibv_port_attr,
-    ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
-    ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_query_device, ibv_query_gid,
-    ibv_query_gid_table, ibv_query_port, ibv_query_qp, ibv_recv_wr, ibv_reg_mr, ibv_send_flags,
-    ibv_send_wr, ibv_sge, ibv_wc, ibv_wc_flags, ibv_wc_opcode, ibv_wr_opcode, rdma_t, wr_t,
+    atomic_t, ibv_access_flags, ibv_ack_async_event, ibv_ah_attr, ibv_alloc_dm, ibv_alloc_dm_attr,
+    ibv_alloc_pd, ibv_async_event, ibv_close_device, ibv_context, ibv_cq, ibv_create_cq,
+    ibv_create_qp, ibv_dealloc_pd, ibv_dereg_mr, ibv_destroy_cq, ibv_destroy_qp, ibv_device,
+    ibv_device_attr, ibv_device_attr_ex, ibv_dm, ibv_free_device_list, ibv_free_dm,
+    ibv_get_async_event, ibv_get_device_list, ibv_gid, ibv_gid_entry, ibv_global_route,
+    ibv_memcpy_from_dm, ibv_memcpy_to_dm, ibv_modify_qp, ibv_mr, ibv_odp_general_caps,
+    ibv_odp_transport_cap_bits, ibv_open_device, ibv_pd, ibv_poll_cq, ibv_port_attr, ibv_post_recv,
+    ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap, ibv_qp_init_attr,
+    ibv_qp_state, ibv_qp_type, ibv_query_device, ibv_query_device_ex, ibv_query_gid,
+    ibv_query_gid_table, ibv_query_port, ibv_query_qp, ibv_recv_wr, ibv_reg_dm_mr, ibv_reg_mr,
+    ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc, ibv_wc_flags, ibv_wc_opcode, ibv_wr_opcode,
+    rdma_t, wr_t,
 };
 
 #[cfg(test)]
@@ -50,6 +53,7 @@ macro_rules! zeroed {
 zeroed!(
     ibv_ah_attr,
     ibv_device_attr,
+    ibv_device_attr_ex,
     ibv_gid_entry,
     ibv_port_attr,
     ibv_qp_attr,

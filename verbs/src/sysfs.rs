@@ -22,6 +22,10 @@ impl Sysfs {
         Self(root.into())
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        &self.0
+    }
+
     /// `class/infiniband/DEVICE`.
     #[must_use]
     pub fn device(&self, device: &str) -> PathBuf {

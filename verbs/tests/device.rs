@@ -19,6 +19,8 @@ mod absence;
 mod failures;
 #[path = "device/lifetimes.rs"]
 mod lifetimes;
+#[path = "device/memory.rs"]
+mod memory;
 #[path = "device/port.rs"]
 mod port;
 #[path = "device/removal.rs"]
