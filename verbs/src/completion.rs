@@ -228,6 +228,22 @@ impl Completion {
     pub fn queue_pair(&self) -> u32 {
         self.0.qp_num
     }
+
+    /// The number of the queue pair that a datagram came from. Set for UD receives only.
+    #[inline]
+    #[must_use]
+    pub fn source_queue_pair(&self) -> u32 {
+        self.0.src_qp
+    }
+
+    /// Whether the first [`GRH_BYTES`](crate::GRH_BYTES) of a UD receive hold a global route
+    /// header; they are there in any case. On RoCE v2 over IPv4, the last 20 of them are the IPv4
+    /// header.
+    #[inline]
+    #[must_use]
+    pub fn has_grh(&self) -> bool {
+        self.0.wc_flags & sys::ibv_wc_flags::IBV_WC_GRH.0 != 0
+    }
 }
 
 #[cfg(test)]

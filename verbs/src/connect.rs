@@ -1,22 +1,24 @@
-//! Connecting: what the two sides exchange, and the state changes of a queue pair.
-#![allow(unsafe_code)]
+//! Connecting: what the two sides exchange, and how a queue pair gets ready to send.
 
-use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io;
 
-use crate::error::{Error, Result, errno_of};
+use crate::error::{Error, Result};
 use crate::gid::{Gid, GidChoice};
 use crate::memory::Access;
 use crate::port::{Kind, Mtu, Port};
 use crate::queue_pair::QueuePair;
-use crate::sys::{self, Zeroed, ibv_qp_attr_mask as mask, ibv_qp_state as state};
+use crate::state::State;
+use crate::sys::{self, Zeroed};
+use crate::transport::Transport;
 
 /// Hops a RoCE v2 packet may take: the default IP time to live of Linux.
 const HOP_LIMIT: u8 = 64;
 
-/// One end of a connection, as the other end needs to know it: plain data to exchange by any
-/// other channel.
+/// The Q_Key that perftest and rdma-core's examples use. Any other will do.
+pub const DEFAULT_QKEY: u32 = 0x1111_1111;
+
+/// One end of a connection, or a receiver of datagrams, as the other end needs to know it: plain
+/// data to exchange by any other channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endpoint {
     /// Queue pair number, 24 bits.
@@ -42,8 +44,11 @@ pub struct ConnectOptions {
     pub pkey_index: u16,
     /// Largest path MTU to use; the smaller of both ports' active MTUs is the limit anyway.
     pub path_mtu: Option<Mtu>,
+    /// The key of datagrams (Q_Key): this end takes those that carry it. Its highest bit is for
+    /// privileged users and not to be set. UD only.
+    pub qkey: u32,
     /// How long the peer shall wait after "receiver not ready": the 5-bit code of the
-    /// specification, 12 is 0.64 ms.
+    /// specification, 12 is 0.64 ms. This and the next three: RC only.
     pub min_rnr_timer: u8,
     /// How long to wait for an acknowledgement: 4.096 us times 2 to the power of it.
     pub timeout: u8,
@@ -60,13 +65,14 @@ pub struct ConnectOptions {
 impl ConnectOptions {
     /// Checks the fields that have fewer bits than their type: a driver would mask them to another
     /// value, or shift by them.
-    fn check(&self, device: &str) -> Result<()> {
+    pub(crate) fn check(&self, device: &str) -> Result<()> {
         let fields = [
-            ("timeout", self.timeout, 31),
-            ("RNR timer", self.min_rnr_timer, 31),
-            ("retry", self.retry, 7),
-            ("RNR retry", self.rnr_retry, 7),
-            ("service level", self.service_level, 15),
+            ("timeout", self.timeout.into(), 31),
+            ("RNR timer", self.min_rnr_timer.into(), 31),
+            ("retry", self.retry.into(), 7),
+            ("RNR retry", self.rnr_retry.into(), 7),
+            ("service level", self.service_level.into(), 15),
+            ("Q_Key", self.qkey, i32::MAX.cast_unsigned()),
         ];
         match fields.into_iter().find(|&(_, value, most)| value > most) {
             None => Ok(()),
@@ -84,39 +90,13 @@ impl Default for ConnectOptions {
             access: Access::REMOTE_WRITE | Access::REMOTE_READ,
             pkey_index: 0,
             path_mtu: None,
+            qkey: DEFAULT_QKEY,
             min_rnr_timer: 12,
             timeout: 14,
             retry: 7,
             rnr_retry: 7,
             service_level: 0,
             traffic_class: 0,
-        }
-    }
-}
-
-/// `enum ibv_qp_state` as an integer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct State(pub u32);
-
-impl State {
-    /// Just created.
-    pub const RESET: Self = Self(state::IBV_QPS_RESET);
-    /// Receives can be posted.
-    pub const INIT: Self = Self(state::IBV_QPS_INIT);
-    /// Ready to receive.
-    pub const RTR: Self = Self(state::IBV_QPS_RTR);
-    /// Ready to send.
-    pub const RTS: Self = Self(state::IBV_QPS_RTS);
-    /// Everything posted is flushed.
-    pub const ERROR: Self = Self(state::IBV_QPS_ERR);
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 7] = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
-        match NAMES.get(self.0 as usize) {
-            Some(name) => f.write_str(name),
-            None => write!(f, "state {}", self.0),
         }
     }
 }
@@ -142,7 +122,7 @@ impl QueuePair {
         }
     }
 
-    /// Takes the queue pair from new to ready to send, towards `remote`. Receives may be
+    /// Takes an RC or UC queue pair from new to ready to send, towards `remote`. Receives may be
     /// posted before, after [`QueuePair::to_init`].
     ///
     /// # Errors
@@ -163,6 +143,36 @@ impl QueuePair {
         self.to_ready_to_send(local, remote, options)
     }
 
+    /// Takes a UD queue pair from new to ready to send, with packets numbered from `psn` on.
+    /// Receives may be posted before, after [`QueuePair::to_init`]; destinations are attached
+    /// ([`QueuePair::attach_peer`]), before or after.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] for other transports, which have a peer; what
+    /// [`QueuePair::to_init`] gives; [`Error::Call`].
+    pub fn activate(&self, port: &Port, psn: u32, options: &ConnectOptions) -> Result<()> {
+        if self.transport().is_connected() {
+            return Err(self.unsupported(port, "without a peer; connect it"));
+        }
+        if self.state()? == State::RESET {
+            self.to_init(port, options)?;
+        }
+        let mut attr = sys::ibv_qp_attr::zeroed();
+        attr.qp_state = State::RTR.0;
+        self.advance(&mut attr, |_| "is it in INIT?".into())?;
+        attr.qp_state = State::RTS.0;
+        attr.sq_psn = psn & 0x00ff_ffff;
+        self.advance(&mut attr, |_| "is it in RTR?".into())
+    }
+
+    fn unsupported(&self, port: &Port, how: &str) -> Error {
+        Error::Unsupported {
+            device: port.device.clone(),
+            what: format!("making a {} queue pair ready {how}", self.transport()),
+        }
+    }
+
     /// RESET to INIT: from now on receives can be posted.
     ///
     /// # Errors
@@ -178,12 +188,16 @@ impl QueuePair {
             });
         }
         let mut attr = sys::ibv_qp_attr::zeroed();
-        attr.qp_state = state::IBV_QPS_INIT;
+        attr.qp_state = State::INIT.0;
         attr.pkey_index = options.pkey_index;
         attr.port_num = port.number;
-        attr.qp_access_flags = options.access.bits();
-        let fields = mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT | mask::IBV_QP_ACCESS_FLAGS;
-        self.modify(&mut attr, fields, |_| "check port and partition key index".into())
+        attr.qkey = options.qkey;
+        attr.qp_access_flags = match self.transport() {
+            // There is nothing else that a peer could do.
+            Transport::UnreliableConnection => options.access.bits() & Access::REMOTE_WRITE.bits(),
+            _ => options.access.bits(),
+        };
+        self.advance(&mut attr, |_| "check port and partition key index".into())
     }
 
     /// INIT to RTR: the queue pair knows its peer and answers it. On RoCE the kernel looks up
@@ -191,7 +205,7 @@ impl QueuePair {
     ///
     /// # Errors
     ///
-    /// [`Error::Call`], which names both GIDs.
+    /// [`Error::Call`], which names both GIDs; [`Error::Unsupported`] for UD, which knows no peer.
     pub fn to_ready_to_receive(
         &self,
         port: &Port,
@@ -200,30 +214,18 @@ impl QueuePair {
         remote: &Endpoint,
         options: &ConnectOptions,
     ) -> Result<()> {
+        if !self.transport().is_connected() {
+            return Err(self.unsupported(port, "towards one peer; activate it, then attach_peer"));
+        }
         let mut attr = sys::ibv_qp_attr::zeroed();
-        attr.qp_state = state::IBV_QPS_RTR;
-        attr.path_mtu = path_mtu(local, remote, options.path_mtu).code();
+        attr.qp_state = State::RTR.0;
+        attr.path_mtu = path_mtu(local.path_mtu, remote.path_mtu, options.path_mtu).code();
         attr.dest_qp_num = remote.qpn;
         attr.rq_psn = remote.psn;
         attr.max_dest_rd_atomic = local.responder_resources;
         attr.min_rnr_timer = options.min_rnr_timer;
-        attr.ah_attr = self.address(port, gid, remote, options)?;
-        let fields = mask::IBV_QP_AV
-            | mask::IBV_QP_PATH_MTU
-            | mask::IBV_QP_DEST_QPN
-            | mask::IBV_QP_RQ_PSN
-            | mask::IBV_QP_MAX_DEST_RD_ATOMIC
-            | mask::IBV_QP_MIN_RNR_TIMER;
-        self.modify(&mut attr, fields, |errno| {
-            let (own, peer) = (&gid.entry, remote.gid);
-            let cure = match errno.raw_os_error() {
-                Some(libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH) => {
-                    "the peer's address does not answer: ping it, and compare GID indexes"
-                }
-                _ => "check that both GIDs are of one type and network",
-            };
-            format!("from GID {own} to {peer}: {cure}")
-        })
+        attr.ah_attr = address(port, gid, remote, options)?;
+        self.advance(&mut attr, |errno| no_way(gid, remote, errno))
     }
 
     /// RTR to RTS: the queue pair sends.
@@ -238,112 +240,61 @@ impl QueuePair {
         options: &ConnectOptions,
     ) -> Result<()> {
         let mut attr = sys::ibv_qp_attr::zeroed();
-        attr.qp_state = state::IBV_QPS_RTS;
+        attr.qp_state = State::RTS.0;
         attr.sq_psn = local.psn;
         attr.timeout = options.timeout;
         attr.retry_cnt = options.retry;
         attr.rnr_retry = options.rnr_retry;
         attr.max_rd_atomic = self.opened().limits().initiator_depth.min(remote.responder_resources);
-        let fields = mask::IBV_QP_SQ_PSN
-            | mask::IBV_QP_TIMEOUT
-            | mask::IBV_QP_RETRY_CNT
-            | mask::IBV_QP_RNR_RETRY
-            | mask::IBV_QP_MAX_QP_RD_ATOMIC;
-        self.modify(&mut attr, fields, |_| "check timeout (0 to 31) and retries (0 to 7)".into())
-    }
-
-    /// To the error state: everything posted comes back flushed, and nothing is sent or
-    /// received any more.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Call`] when the device is gone.
-    pub fn to_error(&self) -> Result<()> {
-        let mut attr = sys::ibv_qp_attr::zeroed();
-        attr.qp_state = state::IBV_QPS_ERR;
-        self.modify(&mut attr, mask(0), |_| "has the device been removed?".into())
-    }
-
-    /// The state the queue pair is in now.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Call`] when the device is gone.
-    pub fn state(&self) -> Result<State> {
-        let mut attr = sys::ibv_qp_attr::zeroed();
-        let mut init = sys::ibv_qp_init_attr::zeroed();
-        let fields = mask::IBV_QP_STATE.0.cast_signed();
-        // SAFETY: the queue pair is alive and both places are valid.
-        let code =
-            unsafe { sys::ibv_query_qp(self.as_ptr(), &raw mut attr, fields, &raw mut init) };
-        if code != 0 {
-            let cure = "has the device been removed?";
-            return Err(self.opened().call_failed("ibv_query_qp", errno_of(code), cure));
-        }
-        Ok(State(attr.qp_state))
-    }
-
-    fn address(
-        &self,
-        port: &Port,
-        gid: &GidChoice,
-        remote: &Endpoint,
-        options: &ConnectOptions,
-    ) -> Result<sys::ibv_ah_attr> {
-        let mut address = sys::ibv_ah_attr::zeroed();
-        address.dlid = remote.lid;
-        address.sl = options.service_level;
-        address.port_num = port.number;
-        // Within an InfiniBand subnet the LID suffices and a global route header only costs;
-        // Ethernet knows nothing but GIDs.
-        if port.is_ethernet() || gid.explicit || remote.lid == 0 {
-            let index = gid.entry.index;
-            address.is_global = 1;
-            address.grh = sys::ibv_global_route {
-                dgid: sys::ibv_gid { raw: remote.gid.0 },
-                flow_label: 0,
-                sgid_index: u8::try_from(index).map_err(|_| Error::Unsupported {
-                    device: port.device.clone(),
-                    what: format!("GID index {index} in a route (at most 255)"),
-                })?,
-                hop_limit: HOP_LIMIT,
-                traffic_class: options.traffic_class,
-            };
-        }
-        Ok(address)
-    }
-
-    fn modify(
-        &self,
-        attr: &mut sys::ibv_qp_attr,
-        fields: mask,
-        cure: impl FnOnce(&io::Error) -> String,
-    ) -> Result<()> {
-        let fields = (fields | mask::IBV_QP_STATE).0.cast_signed();
-        // SAFETY: the queue pair is alive and `attr` is filled where `fields` says.
-        let code = unsafe { sys::ibv_modify_qp(self.as_ptr(), attr, fields) };
-        if code == 0 {
-            return Ok(());
-        }
-        let errno = errno_of(code);
-        let cure = cure(&errno);
-        Err(Error::Call {
-            call: "ibv_modify_qp",
-            object: format!(
-                "queue pair {} of {} (to {})",
-                self.number(),
-                self.opened().name(),
-                State(attr.qp_state)
-            ),
-            errno,
-            cure,
-        })
+        self.advance(&mut attr, |_| "check timeout (0 to 31) and retries (0 to 7)".into())
     }
 }
 
+/// Where to send packets for `remote`.
+pub(crate) fn address(
+    port: &Port,
+    gid: &GidChoice,
+    remote: &Endpoint,
+    options: &ConnectOptions,
+) -> Result<sys::ibv_ah_attr> {
+    let mut address = sys::ibv_ah_attr::zeroed();
+    address.dlid = remote.lid;
+    address.sl = options.service_level;
+    address.port_num = port.number;
+    // Within an InfiniBand subnet the LID suffices and a global route header only costs;
+    // Ethernet knows nothing but GIDs.
+    if port.is_ethernet() || gid.explicit || remote.lid == 0 {
+        let index = gid.entry.index;
+        address.is_global = 1;
+        address.grh = sys::ibv_global_route {
+            dgid: sys::ibv_gid { raw: remote.gid.0 },
+            flow_label: 0,
+            sgid_index: u8::try_from(index).map_err(|_| Error::Unsupported {
+                device: port.device.clone(),
+                what: format!("GID index {index} in a route (at most 255)"),
+            })?,
+            hop_limit: HOP_LIMIT,
+            traffic_class: options.traffic_class,
+        };
+    }
+    Ok(address)
+}
+
+/// What to do when the kernel finds no way to `remote`.
+pub(crate) fn no_way(gid: &GidChoice, remote: &Endpoint, errno: &std::io::Error) -> String {
+    let (own, peer) = (&gid.entry, remote.gid);
+    let cure = match errno.raw_os_error() {
+        Some(libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH) => {
+            "the peer's address does not answer: ping it, and compare GID indexes"
+        }
+        _ => "check that both GIDs are of one type and network",
+    };
+    format!("from GID {own} to {peer}: {cure}")
+}
+
 /// The largest MTU that both ends and the caller allow; 1024 if an end gives an odd one.
-fn path_mtu(local: &Endpoint, remote: &Endpoint, wanted: Option<Mtu>) -> Mtu {
-    let both = local.path_mtu.min(remote.path_mtu);
+pub(crate) fn path_mtu(local: u32, remote: u32, wanted: Option<Mtu>) -> Mtu {
+    let both = local.min(remote);
     let both = Mtu::from_bytes(both).unwrap_or(Mtu::B1024);
     wanted.map_or(both, |wanted| wanted.min(both))
 }
@@ -357,19 +308,17 @@ mod tests {
         ConnectOptions::default().check("dev0").unwrap();
         let error = ConnectOptions { timeout: 64, ..Default::default() }.check("dev0").unwrap_err();
         assert!(error.to_string().contains("timeout 64 (at most 31)"), "{error}");
+        let error = ConnectOptions { qkey: 1 << 31, ..Default::default() }.check("dev0");
+        assert!(error.unwrap_err().to_string().contains("Q_Key 2147483648"));
         assert!(ConnectOptions { retry: 8, ..Default::default() }.check("dev0").is_err());
-    }
-
-    fn end(path_mtu: u32) -> Endpoint {
-        Endpoint { qpn: 17, psn: 0, lid: 0, gid: Gid::default(), path_mtu, responder_resources: 16 }
     }
 
     #[test]
     fn the_path_mtu_is_the_smallest_of_both_ends_and_the_wish() {
-        assert_eq!(path_mtu(&end(4096), &end(1024), None).bytes(), 1024);
-        assert_eq!(path_mtu(&end(2048), &end(4096), Some(Mtu::B4096)).bytes(), 2048);
-        assert_eq!(path_mtu(&end(4096), &end(4096), Some(Mtu::B1024)).bytes(), 1024);
-        assert_eq!(path_mtu(&end(4096), &end(777), None).bytes(), 1024);
+        assert_eq!(path_mtu(4096, 1024, None).bytes(), 1024);
+        assert_eq!(path_mtu(2048, 4096, Some(Mtu::B4096)).bytes(), 2048);
+        assert_eq!(path_mtu(4096, 4096, Some(Mtu::B1024)).bytes(), 1024);
+        assert_eq!(path_mtu(4096, 777, None).bytes(), 1024);
     }
 
     #[test]

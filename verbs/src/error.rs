@@ -6,8 +6,8 @@ use crate::completion::PollError;
 use crate::event::Event;
 use crate::mapping::Pages;
 use crate::memory::AccessError;
+use crate::refusal::PostError;
 use crate::status::CompletionError;
-use crate::work::PostError;
 
 /// The result of every call that is not on the hot path.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -60,10 +60,12 @@
 //! # }
 //! ```
 
+mod attachment;
 pub mod completion;
 pub mod connect;
 pub mod context;
 pub mod counters;
+pub mod datagram;
 pub mod device;
 mod device_memory;
 pub mod domain;
@@ -79,16 +81,20 @@ pub mod numa;
 pub mod port;
 mod post;
 pub mod queue_pair;
+pub mod refusal;
 pub mod registration;
+pub mod state;
 pub mod status;
 mod sys;
 pub mod sysfs;
+pub mod transport;
 pub mod work;
 
 pub use completion::{Completion, CompletionQueue, Opcode, PollError};
-pub use connect::{ConnectOptions, Endpoint, State, random_psn};
+pub use connect::{ConnectOptions, DEFAULT_QKEY, Endpoint, random_psn};
 pub use context::{Context, Limits};
 pub use counters::{Counters, Traffic};
+pub use datagram::{AddressHandle, GRH_BYTES, PeerId};
 pub use device::{Device, devices, open};
 pub use domain::ProtectionDomain;
 pub use error::{Error, Result};
@@ -101,8 +107,11 @@ pub use mapping::{HugePages, Pages};
 pub use memory::{Access, AccessError, MemoryRegion, RemoteAddr, RemoteRegion};
 pub use numa::{NodeChoice, Placement};
 pub use port::{Kind, LinkLayer, Mtu, Port, PortState};
-pub use queue_pair::{Capabilities, QueuePair, QueuePairOptions, Transport};
+pub use queue_pair::{Capabilities, QueuePair, QueuePairOptions};
+pub use refusal::{PostError, PostFailure};
 pub use registration::{Backing, MemoryOptions};
+pub use state::State;
 pub use status::{CompletionError, Status};
 pub use sysfs::Sysfs;
-pub use work::{Local, Operation, PostError, PostFailure, RecvRequest, RegionId, SendRequest};
+pub use transport::{OperationKind, Transport};
+pub use work::{Local, Operation, RecvRequest, RegionId, SendRequest};

@@ -5,8 +5,10 @@ use std::ptr;
 
 use crate::list::{RecvList, SendList};
 use crate::queue_pair::QueuePair;
+use crate::refusal::{MAX_MESSAGE, PostError, PostFailure};
 use crate::sys::{self, Zeroed};
-use crate::work::{MAX_MESSAGE, PostError, PostFailure, RecvRequest, SendRequest};
+use crate::transport::Transport;
+use crate::work::{RecvRequest, SendRequest};
 
 impl QueuePair {
     /// Posts one send request.
@@ -16,8 +18,9 @@ impl QueuePair {
     /// [`PostError`]; [`PostError::is_queue_full`] tells the case that polling resolves.
     #[inline]
     pub fn post_send(&self, request: &SendRequest) -> Result<(), PostError> {
-        let mut segment = self.send_segment(request)?;
+        let mut segment = self.admit(request)?;
         let mut raw = request.to_raw();
+        self.direct(request, &mut raw)?;
         raw.sg_list = &raw mut segment;
         let mut refused = ptr::null_mut();
         // SAFETY: the request and its segment live through the call; the segment lies in a
@@ -33,7 +36,7 @@ impl QueuePair {
     /// As [`QueuePair::post_send`].
     #[inline]
     pub fn post_recv(&self, request: &RecvRequest) -> Result<(), PostError> {
-        let mut segment = self.segment(request.local)?;
+        let mut segment = self.attachments().segment(request.local)?;
         let mut raw = sys::ibv_recv_wr {
             wr_id: request.id,
             next: ptr::null_mut(),
@@ -49,13 +52,13 @@ impl QueuePair {
     /// An empty list of send requests for this queue pair.
     #[must_use]
     pub fn send_list<const N: usize>(&self) -> SendList<N> {
-        SendList::empty(self.tag())
+        SendList::empty(self.attachments().tag())
     }
 
     /// An empty list of receive requests for this queue pair.
     #[must_use]
     pub fn recv_list<const N: usize>(&self) -> RecvList<N> {
-        RecvList::empty(self.tag())
+        RecvList::empty(self.attachments().tag())
     }
 
     /// Checks `request` and adds it to a list of this queue pair.
@@ -69,8 +72,10 @@ impl QueuePair {
         list: &mut SendList<N>,
         request: &SendRequest,
     ) -> Result<(), PostError> {
-        let segment = self.send_segment(request)?;
-        let added = list.owner() == self.tag() && list.add(request.to_raw(), segment);
+        let segment = self.admit(request)?;
+        let mut raw = request.to_raw();
+        self.direct(request, &mut raw)?;
+        let added = list.owner() == self.attachments().tag() && list.add(raw, segment);
         if added { Ok(()) } else { Err(PostError::unposted(PostFailure::ListMismatch)) }
     }
 
@@ -85,10 +90,10 @@ impl QueuePair {
         list: &mut RecvList<N>,
         request: &RecvRequest,
     ) -> Result<(), PostError> {
-        let segment = self.segment(request.local)?;
+        let segment = self.attachments().segment(request.local)?;
         let mut raw = sys::ibv_recv_wr::zeroed();
         (raw.wr_id, raw.num_sge) = (request.id, i32::from(request.local.length != 0));
-        let added = list.owner() == self.tag() && list.add(raw, segment);
+        let added = list.owner() == self.attachments().tag() && list.add(raw, segment);
         if added { Ok(()) } else { Err(PostError::unposted(PostFailure::ListMismatch)) }
     }
 
@@ -104,7 +109,7 @@ impl QueuePair {
         list: &mut SendList<N>,
         from: usize,
     ) -> Result<(), PostError> {
-        if list.owner() != self.tag() {
+        if list.owner() != self.attachments().tag() {
             return Err(PostError::unposted(PostFailure::ListMismatch));
         }
         let first = list.chain(from..N);
@@ -132,7 +137,7 @@ impl QueuePair {
         list: &mut RecvList<N>,
         from: usize,
     ) -> Result<(), PostError> {
-        if list.owner() != self.tag() {
+        if list.owner() != self.attachments().tag() {
             return Err(PostError::unposted(PostFailure::ListMismatch));
         }
         let first = list.chain(from..N);
@@ -148,10 +153,18 @@ impl QueuePair {
         Err(PostError::returned(code, list.index_of(refused).saturating_sub(from)))
     }
 
-    /// The range a send request names, checked, and short enough if it goes inline.
+    /// The range a send request names, checked, if this queue pair can do what is asked.
     #[inline]
-    fn send_segment(&self, request: &SendRequest) -> Result<sys::ibv_sge, PostError> {
-        let segment = self.segment(request.local)?;
+    fn admit(&self, request: &SendRequest) -> Result<sys::ibv_sge, PostError> {
+        let transport = self.transport();
+        // One comparison where everything is supported.
+        if transport != Transport::ReliableConnection
+            && !transport.supports(request.operation.kind())
+        {
+            let operation = request.operation.kind();
+            return Err(PostError::unposted(PostFailure::Impossible { operation, transport }));
+        }
+        let segment = self.attachments().segment(request.local)?;
         let (length, max) = (request.local.length, self.capabilities().max_inline);
         if request.inline {
             if !request.operation.sends_local_bytes() {
@@ -164,5 +177,16 @@ impl QueuePair {
             return Err(PostError::unposted(PostFailure::MessageTooLong { length }));
         }
         Ok(segment)
+    }
+
+    /// Puts the destination of a datagram into the request.
+    #[inline]
+    fn direct(&self, request: &SendRequest, raw: &mut sys::ibv_send_wr) -> Result<(), PostError> {
+        if !self.transport().is_connected() {
+            raw.wr = self.destination(request.peer, request.local.length)?;
+        } else if request.peer.is_some() {
+            return Err(PostError::unposted(PostFailure::Connected));
+        }
+        Ok(())
     }
 }

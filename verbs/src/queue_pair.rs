@@ -6,32 +6,18 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::attachment::Attachments;
 use crate::completion::CompletionQueue;
 use crate::context::{Context, Opened};
+use crate::datagram::{AddressHandle, Destination};
 use crate::domain::ProtectionDomain;
 use crate::error::{Error, Result};
 use crate::memory::MemoryRegion;
 use crate::registration::Registration;
 use crate::sys::{self, Zeroed};
-use crate::work::{Local, PostError, PostFailure, RegionId};
-
-/// The transport service of a queue pair, `enum ibv_qp_type`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Transport {
-    /// Reliable connection (`IBV_QPT_RC`).
-    ReliableConnection,
-}
-
-impl Transport {
-    fn code(self) -> u32 {
-        match self {
-            Self::ReliableConnection => sys::ibv_qp_type::IBV_QPT_RC,
-        }
-    }
-}
+use crate::transport::Transport;
+use crate::work::RegionId;
 
 /// What to ask for in a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,28 +57,23 @@ pub struct Capabilities {
     pub max_inline: u32,
 }
 
-/// What posting needs to know of an attached region, side by side.
-struct Attached {
-    address: u64,
-    length: usize,
-    lkey: u32,
-}
-
 /// What must outlive the queue pair in the device.
 struct Held {
     domain: ProtectionDomain,
     _send_cq: CompletionQueue,
     _recv_cq: CompletionQueue,
     regions: Vec<Arc<Registration>>,
+    handles: Vec<AddressHandle>,
 }
 
-/// A queue pair. It holds its completion queues, its domain and every region attached to it
-/// until it is destroyed. Posting takes `&self`: libibverbs locks, so several threads may post.
+/// A queue pair. It holds its completion queues, its domain and every region and peer attached to
+/// it until it is destroyed. Posting takes `&self`: libibverbs locks, so several threads may post.
 pub struct QueuePair {
     raw: NonNull<sys::ibv_qp>,
-    tag: u64,
+    transport: Transport,
     capabilities: Capabilities,
-    attached: Vec<Attached>,
+    attachments: Attachments,
+    destinations: Vec<Destination>,
     held: ManuallyDrop<Held>,
 }
 
@@ -105,6 +86,7 @@ impl fmt::Debug for QueuePair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QueuePair")
             .field("device", &self.opened().name())
+            .field("transport", &self.transport)
             .field("number", &self.number())
             .finish_non_exhaustive()
     }
@@ -141,21 +123,22 @@ impl QueuePair {
                 .map_err(|errno| create_failed(context, options, errno))?,
             Err(errno) => return Err(create_failed(context, options, errno)),
         };
-        static TAGS: AtomicU64 = AtomicU64::new(1);
         Ok(Self {
             raw: raw.release(),
-            tag: TAGS.fetch_add(1, Ordering::Relaxed),
+            transport: options.transport,
             capabilities: Capabilities {
                 send_depth: cap.max_send_wr,
                 recv_depth: cap.max_recv_wr,
                 max_inline: cap.max_inline_data,
             },
-            attached: Vec::new(),
+            attachments: Attachments::new(),
+            destinations: Vec::new(),
             held: ManuallyDrop::new(Held {
                 domain: domain.clone(),
                 _send_cq: send_cq.clone(),
                 _recv_cq: recv_cq.clone(),
                 regions: Vec::new(),
+                handles: Vec::new(),
             }),
         })
     }
@@ -188,6 +171,13 @@ impl QueuePair {
         self.held.domain.clone()
     }
 
+    /// The transport it was created with.
+    #[inline]
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
     /// What it got when it was created.
     #[inline]
     #[must_use]
@@ -206,36 +196,24 @@ impl QueuePair {
         if !Arc::ptr_eq(registration.domain(), &self.held.domain.0) {
             return Err(Error::Foreign { what: "the memory region", parent: "protection domain" });
         }
-        let index = u32::try_from(self.attached.len())
-            .map_err(|_| PostError::unposted(PostFailure::UnknownRegion))?;
         self.held.regions.push(Arc::clone(registration));
-        self.attached.push(Attached {
-            address: registration.address(),
-            length: registration.length(),
-            lkey: registration.lkey(),
-        });
-        Ok(RegionId { owner: self.tag, index })
+        Ok(self.attachments.attach(registration)?)
     }
 
-    /// What lists and regions of this queue pair are marked with; unique in the process.
     #[inline]
-    pub(crate) fn tag(&self) -> u64 {
-        self.tag
+    pub(crate) fn attachments(&self) -> &Attachments {
+        &self.attachments
     }
 
-    /// A range as the device wants it, checked to lie in a region this queue pair holds.
     #[inline]
-    pub(crate) fn segment(&self, local: Local) -> Result<sys::ibv_sge, PostError> {
-        let Local { region, offset, length } = local;
-        let known = (region.owner == self.tag).then(|| self.attached.get(region.index as usize));
-        let Some(attached) = known.flatten() else {
-            return Err(PostError::unposted(PostFailure::UnknownRegion));
-        };
-        if offset > attached.length || length as usize > attached.length - offset {
-            let region = attached.length;
-            return Err(PostError::unposted(PostFailure::OutOfRange { offset, length, region }));
-        }
-        Ok(sys::ibv_sge { addr: attached.address + offset as u64, length, lkey: attached.lkey })
+    pub(crate) fn destinations(&self) -> &[Destination] {
+        &self.destinations
+    }
+
+    /// Adds a destination, whose handle from now on lives at least as long as the queue pair.
+    pub(crate) fn hold(&mut self, handle: &AddressHandle, destination: Destination) {
+        self.held.handles.push(handle.clone());
+        self.destinations.push(destination);
     }
 }
 
@@ -307,12 +285,20 @@ fn check_depth(context: &Opened, options: &QueuePairOptions) -> Result<()> {
 }
 
 fn create_failed(context: &Opened, options: &QueuePairOptions, errno: io::Error) -> Error {
-    let (sends, receives) = (options.send_depth, options.recv_depth);
+    let QueuePairOptions { transport, send_depth, recv_depth, .. } = options;
     let cure = match errno.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
+            return Error::Unsupported {
+                device: context.name().to_owned(),
+                what: format!("{transport} queue pairs"),
+            };
+        }
         Some(libc::ENOMEM) => "fewer queue pairs or shorter queues, or raise RLIMIT_MEMLOCK",
-        _ => "try shorter queues",
+        _ if *transport == Transport::ReliableConnection => "try shorter queues",
+        _ => "try shorter queues, or RC, which every device has",
     };
-    let cure = format!("{cure} (asked for {sends} sends and {receives} receives)");
+    let cure =
+        format!("{cure} (asked for {transport}, {send_depth} sends and {recv_depth} receives)");
     context.call_failed("ibv_create_qp", errno, &cure)
 }
 

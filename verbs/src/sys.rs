@@ -24,8 +24,11 @@ pub(crate) use rdma_sys::{
     rdma_t, wr_t,
 };
 
+// Datagrams.
+pub(crate) use rdma_sys::{ibv_ah, ibv_create_ah, ibv_destroy_ah, ud_t};
+
 #[cfg(test)]
-pub(crate) use rdma_sys::ibv_wc_status;
+pub(crate) use rdma_sys::{ibv_grh, ibv_wc_status};
 
 /// A C structure whose all-zero byte pattern is a valid value, which is how libibverbs expects
 /// attribute structures to start.
@@ -96,6 +99,7 @@ const _: () = {
     assert!(offset_of!(ibv_wc, byte_len) == 20);
     assert!(offset_of!(ibv_wc, imm_data_invalidated_rkey_union) == 24);
     assert!(offset_of!(ibv_wc, qp_num) == 28);
+    assert!(offset_of!(ibv_wc, src_qp) == 32);
     assert!(offset_of!(ibv_wc, wc_flags) == 36);
     assert!(size_of::<ibv_send_wr>() == 128);
     assert!(offset_of!(ibv_send_wr, next) == 8);
@@ -110,6 +114,15 @@ const _: () = {
     assert!(size_of::<ibv_gid>() == 16);
     assert!(size_of::<ibv_gid_entry>() == 32);
     assert!(size_of::<ibv_ah_attr>() == 32);
+    assert!(offset_of!(ibv_ah_attr, dlid) == 24);
+    assert!(offset_of!(ibv_ah_attr, is_global) == 29);
+    assert!(offset_of!(ibv_ah_attr, port_num) == 30);
+    assert!(size_of::<ibv_global_route>() == 24);
+    assert!(offset_of!(ibv_global_route, sgid_index) == 20);
+    assert!(size_of::<wr_t>() == 32);
+    assert!(size_of::<ud_t>() == 16);
+    assert!(offset_of!(ud_t, remote_qpn) == 8);
+    assert!(offset_of!(ud_t, remote_qkey) == 12);
     assert!(size_of::<ibv_qp_cap>() == 20);
     assert!(size_of::<ibv_qp_attr>() == 144);
     assert!(size_of::<ibv_qp_init_attr>() == 64);

@@ -5,10 +5,10 @@
 //! none needs a reference count.
 #![cfg_attr(test, allow(unsafe_code))]
 
-use std::fmt;
-
+use crate::datagram::PeerId;
 use crate::memory::RemoteAddr;
 use crate::sys::{self, Zeroed, ibv_send_flags as flag, ibv_wr_opcode as opcode};
+use crate::transport::OperationKind;
 
 /// A region as a queue pair knows it, from [`QueuePair::attach`](crate::QueuePair::attach).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,6 +73,21 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Its kind, without where and with what.
+    #[inline]
+    #[must_use]
+    pub const fn kind(self) -> OperationKind {
+        match self {
+            Self::Send => OperationKind::Send,
+            Self::SendImm(_) => OperationKind::SendImm,
+            Self::Write(_) => OperationKind::Write,
+            Self::WriteImm(..) => OperationKind::WriteImm,
+            Self::Read(_) => OperationKind::Read,
+            Self::CompareSwap { .. } => OperationKind::CompareSwap,
+            Self::FetchAdd { .. } => OperationKind::FetchAdd,
+        }
+    }
+
     /// Whether the bytes of the local range go to the peer.
     #[inline]
     pub(crate) fn sends_local_bytes(self) -> bool {
@@ -89,6 +104,8 @@ pub struct SendRequest {
     pub operation: Operation,
     /// The local range.
     pub local: Local,
+    /// To whom, for a datagram; a connected queue pair has one peer and takes none here.
+    pub peer: Option<PeerId>,
     /// Whether success makes a completion (failure always does). Every queue needs one signaled
     /// request at least per its depth: slots of unsignaled ones come free only with a later
     /// signaled one's completion.
@@ -108,7 +125,23 @@ impl SendRequest {
     #[inline]
     #[must_use]
     pub fn new(id: u64, operation: Operation, local: Local) -> Self {
-        Self { id, operation, local, signaled: true, inline: false, fence: false, solicited: false }
+        Self {
+            id,
+            operation,
+            local,
+            peer: None,
+            signaled: true,
+            inline: false,
+            fence: false,
+            solicited: false,
+        }
+    }
+
+    /// The same as a datagram to `peer`.
+    #[inline]
+    #[must_use]
+    pub fn to(self, peer: PeerId) -> Self {
+        Self { peer: Some(peer), ..self }
     }
 
     /// The same with or without a completion on success.
@@ -125,7 +158,15 @@ impl SendRequest {
         Self { inline, ..self }
     }
 
-    /// Everything of the C structure but its pointers.
+    /// The same, waking the peer or not if it waits for solicited completions only.
+    #[inline]
+    #[must_use]
+    pub fn solicited(self, solicited: bool) -> Self {
+        Self { solicited, ..self }
+    }
+
+    /// Everything of the C structure but its pointers and a datagram's destination, which the
+    /// queue pair knows.
     #[inline]
     pub(crate) fn to_raw(self) -> sys::ibv_send_wr {
         let mut raw = sys::ibv_send_wr::zeroed();
@@ -185,142 +226,9 @@ impl RecvRequest {
     }
 }
 
-/// Bytes of a message at most: 2^31 (InfiniBand specification, 9.4.3).
-pub(crate) const MAX_MESSAGE: u32 = 1 << 31;
-
-/// Why a work request was not posted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PostFailure {
-    /// The queue is full (`ENOMEM`): poll for completions and post again.
-    QueueFull,
-    /// The range does not lie inside the region.
-    OutOfRange {
-        /// Bytes from the region's start.
-        offset: usize,
-        /// Bytes asked for.
-        length: u32,
-        /// Bytes of the region.
-        region: usize,
-    },
-    /// The region was attached to another queue pair.
-    UnknownRegion,
-    /// More bytes inline than the queue pair takes.
-    InlineTooLong {
-        /// Bytes asked for.
-        length: u32,
-        /// Bytes at most.
-        max: u32,
-    },
-    /// Only sends and writes go inline: for a read or an atomic operation, the device would take
-    /// the bytes for an address to write to.
-    InlineOperation,
-    /// More bytes than a message can have, 2^31 (InfiniBand specification, 9.4.3).
-    MessageTooLong {
-        /// Bytes asked for.
-        length: u32,
-    },
-    /// The list was built for another queue pair, or has no place left.
-    ListMismatch,
-    /// The provider refused it with this error number.
-    Refused(i32),
-}
-
-/// A work request, or part of a list of them, was not posted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PostError {
-    /// How many requests of the list, from its start, were posted all the same.
-    pub posted: usize,
-    /// Why the next one was not.
-    pub reason: PostFailure,
-}
-
-impl PostError {
-    #[cold]
-    pub(crate) fn unposted(reason: PostFailure) -> Self {
-        Self { posted: 0, reason }
-    }
-
-    /// From what `ibv_post_send` or `ibv_post_recv` returned.
-    #[cold]
-    pub(crate) fn returned(code: i32, posted: usize) -> Self {
-        // By convention an error number. Some providers return -1 and set errno, and rxe's older
-        // ones return it negative.
-        let errno = match code {
-            -1 => std::io::Error::last_os_error().raw_os_error().unwrap_or(0),
-            code => code.wrapping_abs(),
-        };
-        let reason = match errno {
-            libc::ENOMEM => PostFailure::QueueFull,
-            errno => PostFailure::Refused(errno),
-        };
-        Self { posted, reason }
-    }
-
-    /// Whether polling for completions and trying again will help.
-    #[must_use]
-    pub fn is_queue_full(&self) -> bool {
-        self.reason == PostFailure::QueueFull
-    }
-}
-
-impl std::error::Error for PostError {}
-
-impl fmt::Display for PostError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("work request not posted: ")?;
-        match self.reason {
-            PostFailure::QueueFull => f.write_str(
-                "the queue is full; poll for completions first, or create it with more work \
-                 requests",
-            ),
-            PostFailure::OutOfRange { offset, length, region } => write!(
-                f,
-                "{length} bytes at offset {offset} pass the end of a region of {region} bytes; \
-                 choose a range inside it"
-            ),
-            PostFailure::UnknownRegion => {
-                f.write_str("the region is attached to another queue pair; attach it to this one")
-            }
-            PostFailure::InlineTooLong { length, max } => write!(
-                f,
-                "{length} bytes inline, this queue pair takes {max}; ask for more when creating \
-                 it or post without inline"
-            ),
-            PostFailure::InlineOperation => {
-                f.write_str("only sends and writes go inline; post this operation without it")
-            }
-            PostFailure::MessageTooLong { length } => write!(
-                f,
-                "{length} bytes are more than a message can have ({MAX_MESSAGE}); split it"
-            ),
-            PostFailure::ListMismatch => {
-                f.write_str("the list is full or was built for another queue pair; use a new one")
-            }
-            PostFailure::Refused(code) => {
-                let errno = std::io::Error::from_raw_os_error(code);
-                write!(
-                    f,
-                    "{errno}; is the queue pair connected, and the request allowed on its type?"
-                )
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_full_queue_is_told_whatever_the_providers_sign() {
-        assert!(PostError::returned(libc::ENOMEM, 0).is_queue_full());
-        assert!(PostError::returned(-libc::ENOMEM, 0).is_queue_full());
-        assert_eq!(
-            PostError::returned(-libc::EINVAL, 0).reason,
-            PostFailure::Refused(libc::EINVAL)
-        );
-    }
 
     const LOCAL: Local = Local { region: RegionId { owner: 1, index: 0 }, offset: 0, length: 8 };
     const AT: RemoteAddr = RemoteAddr { addr: 0x1000, rkey: 0x77 };
@@ -346,13 +254,5 @@ mod tests {
         let imm = unsafe { raw.imm_data_invalidated_rkey_union.imm_data };
         assert_eq!(imm.to_ne_bytes(), [0, 0, 0, 1]);
         assert_eq!(raw.opcode, opcode::IBV_WR_SEND_WITH_IMM);
-    }
-
-    #[test]
-    fn queue_full_is_told_from_a_refusal() {
-        assert!(PostError::returned(libc::ENOMEM, 3).is_queue_full());
-        let refused = PostError::returned(libc::EINVAL, 0);
-        assert!(!refused.is_queue_full());
-        assert!(refused.to_string().contains("Invalid argument"), "{refused}");
     }
 }

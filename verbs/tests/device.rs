@@ -15,6 +15,8 @@ mod pair;
 
 #[path = "device/absence.rs"]
 mod absence;
+#[path = "device/datagrams.rs"]
+mod datagrams;
 #[path = "device/failures.rs"]
 mod failures;
 #[path = "device/lifetimes.rs"]
@@ -27,3 +29,5 @@ mod port;
 mod removal;
 #[path = "device/transfers.rs"]
 mod transfers;
+#[path = "device/transports.rs"]
+mod transports;

@@ -194,7 +194,7 @@ fn an_empty_gid_index_forced_on_the_queue_pair_fails_when_connecting() {
     let point = end.qp.endpoint(&port, &gid, random_psn());
     let error = end.qp.connect(&port, &gid, &point, &point, &everything_allowed()).unwrap_err();
     let text = error.to_string();
-    assert!(text.starts_with("ibv_modify_qp on queue pair"), "{text}");
+    assert!(text.starts_with("ibv_modify_qp on RC queue pair"), "{text}");
     assert!(text.contains("to RTR") && text.contains(&gid.entry.to_string()), "{text}");
 }
 

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use fabricbench_verbs::{
-    Access, Completion, CompletionError, CompletionQueue, ConnectOptions, Context, MemoryRegion,
-    Port, ProtectionDomain, QueuePair, QueuePairOptions, RegionId, open, random_psn,
+    Access, Completion, CompletionError, CompletionQueue, ConnectOptions, Context, Endpoint,
+    GidChoice, Local, MemoryRegion, Operation, PeerId, Port, ProtectionDomain, QueuePair,
+    QueuePairOptions, RegionId, SendRequest, Transport, open, random_psn,
 };
 use rustix::fs::{FlockOperation, flock};
 
@@ -55,6 +56,8 @@ pub struct End {
     pub cq: CompletionQueue,
     pub region: MemoryRegion,
     pub id: RegionId,
+    /// The other end, where it is to be named.
+    pub peer: Option<PeerId>,
 }
 
 impl End {
@@ -64,7 +67,31 @@ impl End {
         let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
         let region = pd.register(REGION, access).unwrap();
         let id = qp.attach(&region).unwrap();
-        Self { qp, cq, region, id }
+        Self { qp, cq, region, id, peer: None }
+    }
+
+    /// Makes the queue pair ready to send to `remote`.
+    pub fn reach(
+        &mut self,
+        port: &Port,
+        gid: &GidChoice,
+        local: &Endpoint,
+        remote: &Endpoint,
+        options: &ConnectOptions,
+    ) {
+        if self.qp.transport().is_connected() {
+            self.qp.connect(port, gid, local, remote, options).unwrap();
+        } else {
+            self.qp.activate(port, local.psn, options).unwrap();
+            let pd = self.qp.protection_domain();
+            let handle = pd.create_address_handle(port, gid, remote, options).unwrap();
+            self.peer = Some(self.qp.attach_peer(&handle, remote.qpn, options.qkey).unwrap());
+        }
+    }
+
+    /// A request to the other end, on any transport.
+    pub fn request(&self, id: u64, operation: Operation, local: Local) -> SendRequest {
+        SendRequest { peer: self.peer, ..SendRequest::new(id, operation, local) }
     }
 
     /// The next completion, failed or not.
@@ -98,7 +125,7 @@ pub const OPTIONS: QueuePairOptions = QueuePairOptions {
     send_depth: 64,
     recv_depth: 64,
     max_inline: 64,
-    transport: fabricbench_verbs::Transport::ReliableConnection,
+    transport: Transport::ReliableConnection,
 };
 
 pub fn everything_allowed() -> ConnectOptions {
@@ -112,23 +139,31 @@ impl Pair {
     }
 
     pub fn with(connect: &ConnectOptions) -> Self {
-        Self::on(device(), connect)
+        Self::on(device(), &OPTIONS, connect)
     }
 
     /// On a device that need not be the one under test.
     pub fn of(name: Option<&str>) -> Self {
-        Self::on(open(name, None).unwrap(), &everything_allowed())
+        Self::on(open(name, None).unwrap(), &OPTIONS, &everything_allowed())
     }
 
-    fn on((context, port): (Context, Port), connect: &ConnectOptions) -> Self {
+    pub fn by(transport: Transport) -> Self {
+        Self::on(device(), &QueuePairOptions { transport, ..OPTIONS }, &everything_allowed())
+    }
+
+    fn on(
+        (context, port): (Context, Port),
+        options: &QueuePairOptions,
+        connect: &ConnectOptions,
+    ) -> Self {
         let gid = context.choose_gid(port.number, None).unwrap();
         let pd = context.alloc_pd().unwrap();
-        let a = End::new(&context, &pd, &OPTIONS);
-        let b = End::new(&context, &pd, &OPTIONS);
+        let mut a = End::new(&context, &pd, options);
+        let mut b = End::new(&context, &pd, options);
         let end_a = a.qp.endpoint(&port, &gid, random_psn());
         let end_b = b.qp.endpoint(&port, &gid, random_psn());
-        a.qp.connect(&port, &gid, &end_a, &end_b, connect).unwrap();
-        b.qp.connect(&port, &gid, &end_b, &end_a, connect).unwrap();
+        a.reach(&port, &gid, &end_a, &end_b, connect);
+        b.reach(&port, &gid, &end_b, &end_a, connect);
         Self { a, b, port }
     }
 }
