@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::cm::CmError;
 use crate::completion::PollError;
 use crate::event::Event;
 use crate::mapping::Pages;
@@ -178,6 +179,10 @@ pub enum Error {
         /// What is likely to help.
         cure: String,
     },
+
+    /// The connection manager could not make or keep a connection.
+    #[error(transparent)]
+    Cm(#[from] CmError),
 
     /// An access outside a memory region.
     #[error(transparent)]

@@ -61,6 +61,7 @@
 //! ```
 
 mod attachment;
+pub mod cm;
 pub mod completion;
 pub mod connect;
 pub mod context;
@@ -90,6 +91,7 @@ pub mod sysfs;
 pub mod transport;
 pub mod work;
 
+pub use cm::CmError;
 pub use completion::{Completion, CompletionQueue, Opcode, PollError};
 pub use connect::{ConnectOptions, DEFAULT_QKEY, Endpoint, random_psn};
 pub use context::{Context, Limits};

@@ -6,7 +6,7 @@
 //! [`library_loaded`] tells apart from a kernel without RDMA.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::mem::{align_of, offset_of, size_of};
 
 pub(crate) use rdma_sys::{
@@ -21,7 +21,12 @@ pub(crate) use rdma_sys::{
     ibv_qp_state, ibv_qp_type, ibv_query_device, ibv_query_device_ex, ibv_query_gid,
     ibv_query_gid_table, ibv_query_port, ibv_query_qp, ibv_recv_wr, ibv_reg_dm_mr, ibv_reg_mr,
     ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc, ibv_wc_flags, ibv_wc_opcode, ibv_wr_opcode,
-    rdma_t, wr_t,
+    rdma_accept, rdma_ack_cm_event, rdma_bind_addr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id,
+    rdma_conn_param, rdma_connect, rdma_create_event_channel, rdma_create_id,
+    rdma_destroy_event_channel, rdma_destroy_id, rdma_disconnect, rdma_establish,
+    rdma_event_channel, rdma_get_cm_event, rdma_init_qp_attr, rdma_listen, rdma_migrate_id,
+    rdma_port_space, rdma_reject, rdma_resolve_addr, rdma_resolve_route, rdma_set_option, rdma_t,
+    wr_t,
 };
 
 // Datagrams.
@@ -129,11 +134,40 @@ const _: () = {
     assert!(size_of::<ibv_device_attr>() == 232);
 };
 
+// The same for the connection manager's, whose unions the bindings write by hand.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(offset_of!(rdma_cm_id, verbs) == 0);
+    assert!(offset_of!(rdma_cm_id, qp) == 24);
+    assert!(offset_of!(rdma_cm_id, route) == 32);
+    assert!(offset_of!(rdma_cm_id, ps) == 344);
+    assert!(offset_of!(rdma_cm_id, port_num) == 348);
+    assert!(offset_of!(rdma_cm_id, event) == 352);
+    assert!(size_of::<rdma_cm_id>() == 416);
+    assert!(offset_of!(rdma_cm_event, listen_id) == 8);
+    assert!(offset_of!(rdma_cm_event, event) == 16);
+    assert!(offset_of!(rdma_cm_event, status) == 20);
+    assert!(offset_of!(rdma_cm_event, param) == 24);
+    assert!(size_of::<rdma_cm_event>() == 80);
+    assert!(offset_of!(rdma_conn_param, private_data_len) == 8);
+    assert!(offset_of!(rdma_conn_param, qp_num) == 16);
+    assert!(size_of::<rdma_conn_param>() == 24);
+};
+
 /// Whether `libibverbs.so.1` is in this process: the bindings try to load it at start-up.
 pub(crate) fn library_loaded() -> bool {
+    is_loaded(c"libibverbs.so.1")
+}
+
+/// The same for `librdmacm.so.1`, which has the connection manager.
+pub(crate) fn cm_library_loaded() -> bool {
+    is_loaded(c"librdmacm.so.1")
+}
+
+fn is_loaded(name: &CStr) -> bool {
     let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD;
     // SAFETY: the name is a NUL-terminated string; NOLOAD runs no constructors.
-    let handle = unsafe { libc::dlopen(c"libibverbs.so.1".as_ptr(), flags) };
+    let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
     if handle.is_null() {
         return false;
     }

@@ -38,6 +38,11 @@ impl Sysfs {
         self.device(device).join("ports").join(port.to_string())
     }
 
+    /// Which port of its adapter the network interface is over, from 0 (`dev_port`).
+    pub(crate) fn interface_port(&self, interface: &str) -> Option<u32> {
+        read(&self.0.join("class/net").join(interface).join("dev_port")).ok()?.parse().ok()
+    }
+
     /// The names of all RDMA devices the kernel shows, sorted; none if the class is absent.
     #[must_use]
     pub fn device_names(&self) -> Vec<String> {

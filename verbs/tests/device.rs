@@ -15,6 +15,8 @@ mod pair;
 
 #[path = "device/absence.rs"]
 mod absence;
+#[path = "device/cm.rs"]
+mod cm;
 #[path = "device/datagrams.rs"]
 mod datagrams;
 #[path = "device/failures.rs"]

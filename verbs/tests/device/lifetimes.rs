@@ -1,10 +1,8 @@
 //! Objects that go away: in any order, and completely.
 
-use std::process::Command;
-
 use fabricbench_verbs::{Access, Operation, SendRequest, random_psn};
 
-use crate::pair::{End, OPTIONS, Pair, alone, device, everything_allowed, shared};
+use crate::pair::{End, OPTIONS, Pair, alone, device, everything_allowed, resources, shared};
 
 #[test]
 fn objects_may_be_dropped_in_any_order() {
@@ -90,11 +88,4 @@ fn connecting_again_and_again_leaves_nothing_behind() {
         assert_ne!(resources(), before, "the count does not see what is there");
     }
     assert_eq!(resources(), before);
-}
-
-/// How many objects the kernel has of each kind, by its own count.
-fn resources() -> String {
-    let output = Command::new("rdma").args(["resource", "show"]).output().unwrap();
-    assert!(output.status.success(), "rdma resource show (iproute2) is needed");
-    String::from_utf8(output.stdout).unwrap()
 }

@@ -1,6 +1,7 @@
 //! Two connected queue pairs of one device, and who may use the device now.
 
 use std::fs::File;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fabricbench_verbs::{
@@ -166,4 +167,11 @@ impl Pair {
         b.reach(&port, &gid, &end_b, &end_a, connect);
         Self { a, b, port }
     }
+}
+
+/// How many objects the kernel has of each kind, by its own count.
+pub fn resources() -> String {
+    let output = Command::new("rdma").args(["resource", "show"]).output().unwrap();
+    assert!(output.status.success(), "rdma resource show (iproute2) is needed");
+    String::from_utf8(output.stdout).unwrap()
 }
