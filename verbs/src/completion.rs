@@ -5,9 +5,11 @@ use std::fmt;
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use crate::channel::{CompletionChannel, Unacknowledged};
 use crate::context::{Context, Opened};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, errno_of};
 use crate::status::{CompletionError, Status};
 use crate::sys::{self, Zeroed, ibv_wc_opcode as opcode};
 
@@ -15,6 +17,7 @@ pub(crate) struct Queue {
     raw: NonNull<sys::ibv_cq>,
     context: Arc<Opened>,
     capacity: u32,
+    events: Option<Unacknowledged>,
 }
 
 // SAFETY: libibverbs objects may be used from any thread at once; polling locks inside.
@@ -24,8 +27,13 @@ unsafe impl Sync for Queue {}
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: created once, destroyed once; queue pairs that complete to it held it.
-        unsafe { sys::ibv_destroy_cq(self.raw.as_ptr()) };
+        match &self.events {
+            Some(events) => events.destroy(self.raw.as_ptr()),
+            None => {
+                // SAFETY: created once, destroyed once; queue pairs that complete to it held it.
+                unsafe { sys::ibv_destroy_cq(self.raw.as_ptr()) };
+            }
+        }
     }
 }
 
@@ -48,6 +56,26 @@ impl Context {
     ///
     /// [`Error::Unsupported`] beyond the device's limit, [`Error::Call`].
     pub fn create_completion_queue(&self, capacity: u32) -> Result<CompletionQueue> {
+        self.create(capacity, None)
+    }
+
+    /// The same, with its events on `channel`: it can be armed and waited for.
+    ///
+    /// # Errors
+    ///
+    /// The same, and [`Error::Foreign`] for a channel of another device.
+    pub fn create_completion_queue_on(
+        &self,
+        channel: &CompletionChannel,
+        capacity: u32,
+    ) -> Result<CompletionQueue> {
+        if !Arc::ptr_eq(channel.0.context(), &self.0) {
+            return Err(Error::Foreign { what: "the completion channel", parent: "device" });
+        }
+        self.create(capacity, Some(Unacknowledged::on(channel)))
+    }
+
+    fn create(&self, capacity: u32, events: Option<Unacknowledged>) -> Result<CompletionQueue> {
         let most = self.limits().completions;
         let entries = i32::try_from(capacity.max(1)).unwrap_or(i32::MAX);
         if capacity > most {
@@ -56,16 +84,21 @@ impl Context {
                 what: format!("a completion queue of {capacity} entries (at most {most})"),
             });
         }
-        let (none, channel) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the context is open; no context value and no event channel are allowed.
-        let raw = unsafe { sys::ibv_create_cq(self.0.as_ptr(), entries, none, channel, 0) };
+        let (value, channel) = match &events {
+            Some(events) => (events.context(), events.channel().as_ptr()),
+            None => (ptr::null_mut(), ptr::null_mut()),
+        };
+        // SAFETY: the context is open, and the channel is one of it; the queue keeps the channel
+        // and what `value` points at.
+        let raw = unsafe { sys::ibv_create_cq(self.0.as_ptr(), entries, value, channel, 0) };
         let raw = NonNull::new(raw).ok_or_else(|| {
             let cure = "choose a smaller queue, or look for ones left over (rdma resource show)";
             self.0.call_failed("ibv_create_cq", io::Error::last_os_error(), cure)
         })?;
         // SAFETY: the structure is public and was just made.
         let capacity = u32::try_from(unsafe { raw.as_ref() }.cqe).unwrap_or(capacity);
-        Ok(CompletionQueue(Arc::new(Queue { raw, context: Arc::clone(&self.0), capacity })))
+        let context = Arc::clone(&self.0);
+        Ok(CompletionQueue(Arc::new(Queue { raw, context, capacity, events })))
     }
 }
 
@@ -103,6 +136,74 @@ impl CompletionQueue {
             .ok()
             .and_then(|count| into.get(..count))
             .ok_or(PollError { code: count })
+    }
+
+    /// The channel its events go to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoChannel`] for a queue created without.
+    pub fn channel(&self) -> Result<CompletionChannel> {
+        let events = self.0.events.as_ref().ok_or(Error::NoChannel)?;
+        Ok(CompletionChannel(Arc::clone(events.channel())))
+    }
+
+    /// Asks for one event, for the next completion; with `solicited_only` for the next one that is
+    /// a failure or of a message sent [`solicited`](crate::SendRequest::solicited). Completions
+    /// that are in the queue already make none: poll after arming, before waiting. Arming again
+    /// before there was an event changes nothing, but from solicited to all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoChannel`] for a queue created without, [`Error::Call`].
+    pub fn arm(&self, solicited_only: bool) -> Result<()> {
+        if self.0.events.is_none() {
+            return Err(Error::NoChannel);
+        }
+        // SAFETY: the queue is alive and has a channel.
+        let code = unsafe { sys::ibv_req_notify_cq(self.as_ptr(), solicited_only.into()) };
+        if code == 0 {
+            return Ok(());
+        }
+        let cure = "has the device been removed?";
+        Err(self.0.context.call_failed("ibv_req_notify_cq", errno_of(code), cure))
+    }
+
+    /// Sleeps until there is an event on the queue's channel: see [`CompletionChannel::wait`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoChannel`] for a queue created without, [`Error::Call`].
+    pub fn wait(&self, timeout: Duration) -> Result<bool> {
+        self.channel()?.wait(timeout)
+    }
+
+    /// Takes completions out of the queue, as [`CompletionQueue::poll`] does, and when there are
+    /// none sleeps until some come, at most for `timeout`: polls, arms, polls again, and waits.
+    /// Empty when the time is over.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoChannel`] for a queue created without, [`Error::Poll`], [`Error::Call`].
+    pub fn poll_or_wait<'a>(
+        &self,
+        into: &'a mut [Completion],
+        timeout: Duration,
+    ) -> Result<&'a [Completion]> {
+        let mut count = self.poll(into)?.len();
+        let deadline = Instant::now().checked_add(timeout);
+        let mut waiting = true;
+        while count == 0 && waiting {
+            self.arm(false)?;
+            count = self.poll(into)?.len();
+            if count == 0 {
+                let left =
+                    deadline.map_or(timeout, |at| at.saturating_duration_since(Instant::now()));
+                waiting = self.wait(left)?;
+                count = self.poll(into)?.len();
+            }
+        }
+        Ok(&into[..count])
     }
 }
 

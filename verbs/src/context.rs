@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -81,7 +82,7 @@ impl Opened {
     pub(crate) fn new(raw: NonNull<sys::ibv_context>, device: Device) -> Result<Self> {
         let mut opened = Self { raw, device, limits: Limits::default() };
         opened.limits = opened.query_limits()?;
-        crate::event::set_nonblocking(&opened)?;
+        crate::event::set_nonblocking(&opened, opened.as_fd())?;
         Ok(opened)
     }
 

@@ -167,6 +167,13 @@ pub enum Error {
         parent: &'static str,
     },
 
+    /// A completion queue without a channel was to make events.
+    #[error(
+        "the completion queue makes no events; create it on a channel \
+         (create_completion_queue_on), or poll it"
+    )]
+    NoChannel,
+
     /// A verbs call failed for a reason that has no variant of its own.
     #[error("{call} on {object} failed: {errno}; {cure}")]
     Call {

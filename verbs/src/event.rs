@@ -104,13 +104,13 @@ impl fmt::Display for Event {
     }
 }
 
-/// Makes reading events give up instead of wait.
-pub(crate) fn set_nonblocking(context: &Opened) -> Result<()> {
-    let flags = rustix::fs::fcntl_getfl(context);
+/// Makes reading events from `fd`, which is of `context`, give up instead of wait.
+pub(crate) fn set_nonblocking(context: &Opened, fd: BorrowedFd<'_>) -> Result<()> {
+    let flags = rustix::fs::fcntl_getfl(fd);
     flags
-        .and_then(|flags| rustix::fs::fcntl_setfl(context, flags | rustix::fs::OFlags::NONBLOCK))
+        .and_then(|flags| rustix::fs::fcntl_setfl(fd, flags | rustix::fs::OFlags::NONBLOCK))
         .map_err(|errno| {
-            context.call_failed("fcntl(async_fd)", errno.into(), "this is not expected to happen")
+            context.call_failed("fcntl(O_NONBLOCK)", errno.into(), "this is not expected to happen")
         })
 }
 

@@ -61,6 +61,7 @@
 //! ```
 
 mod attachment;
+pub mod channel;
 pub mod cm;
 pub mod completion;
 pub mod connect;
@@ -91,6 +92,7 @@ pub mod sysfs;
 pub mod transport;
 pub mod work;
 
+pub use channel::CompletionChannel;
 pub use cm::CmError;
 pub use completion::{Completion, CompletionQueue, Opcode, PollError};
 pub use connect::{ConnectOptions, DEFAULT_QKEY, Endpoint, random_psn};

@@ -29,6 +29,12 @@ pub(crate) use rdma_sys::{
     wr_t,
 };
 
+// Completion events.
+pub(crate) use rdma_sys::{
+    ibv_ack_cq_events, ibv_comp_channel, ibv_create_comp_channel, ibv_destroy_comp_channel,
+    ibv_get_cq_event, ibv_req_notify_cq,
+};
+
 // Datagrams.
 pub(crate) use rdma_sys::{ibv_ah, ibv_create_ah, ibv_destroy_ah, ud_t};
 
@@ -106,6 +112,10 @@ const _: () = {
     assert!(offset_of!(ibv_wc, qp_num) == 28);
     assert!(offset_of!(ibv_wc, src_qp) == 32);
     assert!(offset_of!(ibv_wc, wc_flags) == 36);
+    assert!(size_of::<ibv_comp_channel>() == 16);
+    assert!(offset_of!(ibv_comp_channel, fd) == 8);
+    assert!(offset_of!(ibv_cq, cq_context) == 16);
+    assert!(offset_of!(ibv_cq, cqe) == 28);
     assert!(size_of::<ibv_send_wr>() == 128);
     assert!(offset_of!(ibv_send_wr, next) == 8);
     assert!(offset_of!(ibv_send_wr, sg_list) == 16);

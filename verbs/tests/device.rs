@@ -19,6 +19,8 @@ mod absence;
 mod cm;
 #[path = "device/datagrams.rs"]
 mod datagrams;
+#[path = "device/events.rs"]
+mod events;
 #[path = "device/failures.rs"]
 mod failures;
 #[path = "device/lifetimes.rs"]

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fabricbench_verbs::{
-    Access, Completion, CompletionError, CompletionQueue, ConnectOptions, Context, Endpoint,
-    GidChoice, Local, MemoryRegion, Operation, PeerId, Port, ProtectionDomain, QueuePair,
-    QueuePairOptions, RegionId, SendRequest, Transport, open, random_psn,
+    Access, Completion, CompletionChannel, CompletionError, CompletionQueue, ConnectOptions,
+    Context, Endpoint, GidChoice, Local, MemoryRegion, Operation, PeerId, Port, ProtectionDomain,
+    QueuePair, QueuePairOptions, RegionId, SendRequest, Transport, open, random_psn,
 };
 use rustix::fs::{FlockOperation, flock};
 
@@ -63,7 +63,16 @@ pub struct End {
 
 impl End {
     pub fn new(context: &Context, pd: &ProtectionDomain, options: &QueuePairOptions) -> Self {
-        let cq = context.create_completion_queue(256).unwrap();
+        Self::with(pd, context.create_completion_queue(256).unwrap(), options)
+    }
+
+    /// An RC end whose completions make events.
+    pub fn on(channel: &CompletionChannel, pd: &ProtectionDomain) -> Self {
+        let cq = pd.context().create_completion_queue_on(channel, 256).unwrap();
+        Self::with(pd, cq, &OPTIONS)
+    }
+
+    fn with(pd: &ProtectionDomain, cq: CompletionQueue, options: &QueuePairOptions) -> Self {
         let mut qp = pd.create_queue_pair(&cq, &cq, options).unwrap();
         let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
         let region = pd.register(REGION, access).unwrap();
@@ -152,15 +161,31 @@ impl Pair {
         Self::on(device(), &QueuePairOptions { transport, ..OPTIONS }, &everything_allowed())
     }
 
+    /// Each end on a channel of its own.
+    pub fn with_events(transport: Transport) -> Self {
+        let (context, port) = device();
+        let pd = context.alloc_pd().unwrap();
+        let end = || {
+            let channel = context.create_completion_channel().unwrap();
+            let cq = context.create_completion_queue_on(&channel, 256).unwrap();
+            End::with(&pd, cq, &QueuePairOptions { transport, ..OPTIONS })
+        };
+        Self::joined(end(), end(), port, &everything_allowed())
+    }
+
     fn on(
         (context, port): (Context, Port),
         options: &QueuePairOptions,
         connect: &ConnectOptions,
     ) -> Self {
-        let gid = context.choose_gid(port.number, None).unwrap();
         let pd = context.alloc_pd().unwrap();
-        let mut a = End::new(&context, &pd, options);
-        let mut b = End::new(&context, &pd, options);
+        let end = || End::new(&context, &pd, options);
+        Self::joined(end(), end(), port, connect)
+    }
+
+    /// Two ends of one device, connected.
+    pub fn joined(mut a: End, mut b: End, port: Port, connect: &ConnectOptions) -> Self {
+        let gid = a.qp.context().choose_gid(port.number, None).unwrap();
         let end_a = a.qp.endpoint(&port, &gid, random_psn());
         let end_b = b.qp.endpoint(&port, &gid, random_psn());
         a.reach(&port, &gid, &end_a, &end_b, connect);
