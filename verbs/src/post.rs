@@ -155,7 +155,7 @@ impl QueuePair {
 
     /// The range a send request names, checked, if this queue pair can do what is asked.
     #[inline]
-    fn admit(&self, request: &SendRequest) -> Result<sys::ibv_sge, PostError> {
+    pub(crate) fn admit(&self, request: &SendRequest) -> Result<sys::ibv_sge, PostError> {
         let transport = self.transport();
         // One comparison where everything is supported.
         if transport != Transport::ReliableConnection
@@ -170,6 +170,9 @@ impl QueuePair {
             if !request.operation.sends_local_bytes() {
                 return Err(PostError::unposted(PostFailure::InlineOperation));
             }
+            if self.attachments().is_on_device(request.local.region) {
+                return Err(PostError::unposted(PostFailure::InlineFromDevice));
+            }
             if length > max {
                 return Err(PostError::unposted(PostFailure::InlineTooLong { length, max }));
             }
@@ -181,7 +184,11 @@ impl QueuePair {
 
     /// Puts the destination of a datagram into the request.
     #[inline]
-    fn direct(&self, request: &SendRequest, raw: &mut sys::ibv_send_wr) -> Result<(), PostError> {
+    pub(crate) fn direct(
+        &self,
+        request: &SendRequest,
+        raw: &mut sys::ibv_send_wr,
+    ) -> Result<(), PostError> {
         if !self.transport().is_connected() {
             raw.wr = self.destination(request.peer, request.local.length)?;
         } else if request.peer.is_some() {

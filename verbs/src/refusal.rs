@@ -34,6 +34,9 @@ pub enum PostFailure {
     /// Only sends and writes go inline: for a read or an atomic operation, the device would take
     /// the bytes for an address to write to.
     InlineOperation,
+    /// Memory on the device does not go inline: the provider would copy from an address that this
+    /// process does not have.
+    InlineFromDevice,
     /// More bytes than a message can have, 2^31 (InfiniBand specification, 9.4.3).
     MessageTooLong {
         /// Bytes asked for.
@@ -129,6 +132,9 @@ impl fmt::Display for PostError {
             PostFailure::InlineOperation => {
                 f.write_str("only sends and writes go inline; post this operation without it")
             }
+            PostFailure::InlineFromDevice => f.write_str(
+                "the region is memory on the device, which does not go inline; post it without",
+            ),
             PostFailure::MessageTooLong { length } => write!(
                 f,
                 "{length} bytes are more than a message can have ({MAX_MESSAGE}); split it"
