@@ -103,6 +103,17 @@ impl Context {
 }
 
 impl CompletionQueue {
+    /// Takes over a queue just made on `context`.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a queue of that device that nothing else destroys.
+    pub(crate) unsafe fn adopt(raw: NonNull<sys::ibv_cq>, context: &Arc<Opened>) -> Self {
+        // SAFETY: the caller promises a queue; its structure is public.
+        let capacity = u32::try_from(unsafe { raw.as_ref() }.cqe).unwrap_or(0);
+        Self(Arc::new(Queue { raw, context: Arc::clone(context), capacity, events: None }))
+    }
+
     #[inline]
     pub(crate) fn as_ptr(&self) -> *mut sys::ibv_cq {
         self.0.raw.as_ptr()
@@ -264,6 +275,11 @@ impl fmt::Debug for Completion {
 }
 
 impl Completion {
+    #[inline]
+    pub(crate) fn from_raw(raw: sys::ibv_wc) -> Self {
+        Self(raw)
+    }
+
     /// The id given when the request was posted. Good even for a failed request.
     #[inline]
     #[must_use]

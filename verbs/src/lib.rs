@@ -73,6 +73,7 @@ mod device_memory;
 pub mod domain;
 pub mod error;
 pub mod event;
+pub mod extended;
 pub mod gid;
 pub mod limits;
 pub mod list;
@@ -103,6 +104,9 @@ pub use device::{Device, devices, open};
 pub use domain::ProtectionDomain;
 pub use error::{Error, Result};
 pub use event::{Event, EventKind, Subject};
+pub use extended::{
+    DeviceClock, ExtendedCompletionQueue, ExtendedQueuePair, ExtendedSupport, TimedCompletion,
+};
 pub use gid::{Gid, GidChoice, GidEntry, GidType};
 pub use limits::{ExtendedLimits, OnDemand, OnDemandOperations};
 pub use list::{RecvList, SendList};

@@ -111,12 +111,27 @@ impl QueuePair {
         recv_cq: &CompletionQueue,
         options: &QueuePairOptions,
     ) -> Result<Self> {
+        Self::create_by(domain, send_cq, recv_cq, options, |domain, attr| {
+            // SAFETY: `create_by` gives a domain and queues that are alive.
+            unsafe { sys::ibv_create_qp(domain, attr) }
+        })
+    }
+
+    /// Creates a queue pair by `make`, which gets the domain, attributes with queues that are alive
+    /// and of its device, and puts the capabilities back; all of them outlive the queue pair.
+    pub(crate) fn create_by(
+        domain: &ProtectionDomain,
+        send_cq: &CompletionQueue,
+        recv_cq: &CompletionQueue,
+        options: &QueuePairOptions,
+        make: impl Fn(*mut sys::ibv_pd, &mut sys::ibv_qp_init_attr) -> *mut sys::ibv_qp,
+    ) -> Result<Self> {
         let context = domain.0.context();
         if [send_cq, recv_cq].iter().any(|queue| !Arc::ptr_eq(queue.context(), context)) {
             return Err(Error::Foreign { what: "the completion queue", parent: "device" });
         }
         check_depth(context, options)?;
-        let create = |max_inline| create_raw(domain, send_cq, recv_cq, options, max_inline);
+        let create = |max_inline| create_raw(domain, send_cq, recv_cq, options, max_inline, &make);
         let (raw, cap) = match create(options.max_inline) {
             Ok(made) => made,
             Err(_) if options.max_inline > 0 => largest_inline(options.max_inline, create)
@@ -239,6 +254,7 @@ fn create_raw(
     recv_cq: &CompletionQueue,
     options: &QueuePairOptions,
     max_inline: u32,
+    make: impl Fn(*mut sys::ibv_pd, &mut sys::ibv_qp_init_attr) -> *mut sys::ibv_qp,
 ) -> io::Result<(Made, sys::ibv_qp_cap)> {
     let mut attr = sys::ibv_qp_init_attr::zeroed();
     (attr.send_cq, attr.recv_cq) = (send_cq.as_ptr(), recv_cq.as_ptr());
@@ -250,9 +266,8 @@ fn create_raw(
         max_recv_sge: 1,
         max_inline_data: max_inline,
     };
-    // SAFETY: domain and queues are alive, of one device, and outlive the queue pair.
-    let raw = unsafe { sys::ibv_create_qp(domain.0.as_ptr(), &raw mut attr) };
-    let raw = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
+    let raw =
+        NonNull::new(make(domain.0.as_ptr(), &mut attr)).ok_or_else(io::Error::last_os_error)?;
     Ok((Made(raw), attr.cap))
 }
 

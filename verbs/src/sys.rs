@@ -11,17 +11,25 @@ use std::mem::{align_of, offset_of, size_of};
 
 pub(crate) use rdma_sys::{
     atomic_t, ibv_access_flags, ibv_ack_async_event, ibv_ah_attr, ibv_alloc_dm, ibv_alloc_dm_attr,
-    ibv_alloc_pd, ibv_async_event, ibv_close_device, ibv_context, ibv_cq, ibv_create_cq,
-    ibv_create_qp, ibv_dealloc_pd, ibv_dereg_mr, ibv_destroy_cq, ibv_destroy_qp, ibv_device,
-    ibv_device_attr, ibv_device_attr_ex, ibv_dm, ibv_free_device_list, ibv_free_dm,
+    ibv_alloc_pd, ibv_async_event, ibv_close_device, ibv_context, ibv_cq, ibv_cq_ex,
+    ibv_cq_init_attr_ex, ibv_create_cq, ibv_create_cq_ex, ibv_create_cq_wc_flags, ibv_create_qp,
+    ibv_create_qp_ex, ibv_dealloc_pd, ibv_dereg_mr, ibv_destroy_cq, ibv_destroy_qp, ibv_device,
+    ibv_device_attr, ibv_device_attr_ex, ibv_dm, ibv_end_poll, ibv_free_device_list, ibv_free_dm,
     ibv_get_async_event, ibv_get_device_list, ibv_gid, ibv_gid_entry, ibv_global_route,
-    ibv_memcpy_from_dm, ibv_memcpy_to_dm, ibv_modify_qp, ibv_mr, ibv_odp_general_caps,
-    ibv_odp_transport_cap_bits, ibv_open_device, ibv_pd, ibv_poll_cq, ibv_port_attr, ibv_post_recv,
-    ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap, ibv_qp_init_attr,
-    ibv_qp_state, ibv_qp_type, ibv_query_device, ibv_query_device_ex, ibv_query_gid,
-    ibv_query_gid_table, ibv_query_port, ibv_query_qp, ibv_recv_wr, ibv_reg_dm_mr, ibv_reg_mr,
-    ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wc, ibv_wc_flags, ibv_wc_opcode, ibv_wr_opcode,
-    rdma_accept, rdma_ack_cm_event, rdma_bind_addr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id,
+    ibv_memcpy_from_dm, ibv_memcpy_to_dm, ibv_modify_qp, ibv_mr, ibv_next_poll,
+    ibv_odp_general_caps, ibv_odp_transport_cap_bits, ibv_open_device, ibv_pd, ibv_poll_cq,
+    ibv_poll_cq_attr, ibv_port_attr, ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr,
+    ibv_qp_attr_mask, ibv_qp_cap, ibv_qp_create_send_ops_flags, ibv_qp_ex, ibv_qp_init_attr,
+    ibv_qp_init_attr_ex, ibv_qp_init_attr_mask, ibv_qp_state, ibv_qp_to_qp_ex, ibv_qp_type,
+    ibv_query_device, ibv_query_device_ex, ibv_query_gid, ibv_query_gid_table, ibv_query_port,
+    ibv_query_qp, ibv_recv_wr, ibv_reg_dm_mr, ibv_reg_mr, ibv_rx_hash_conf, ibv_send_flags,
+    ibv_send_wr, ibv_sge, ibv_start_poll, ibv_wc, ibv_wc_flags, ibv_wc_opcode,
+    ibv_wc_read_byte_len, ibv_wc_read_completion_ts, ibv_wc_read_imm_data, ibv_wc_read_opcode,
+    ibv_wc_read_qp_num, ibv_wc_read_src_qp, ibv_wc_read_vendor_err, ibv_wc_read_wc_flags,
+    ibv_wr_abort, ibv_wr_atomic_cmp_swp, ibv_wr_atomic_fetch_add, ibv_wr_complete, ibv_wr_opcode,
+    ibv_wr_rdma_read, ibv_wr_rdma_write, ibv_wr_rdma_write_imm, ibv_wr_send, ibv_wr_send_imm,
+    ibv_wr_set_inline_data, ibv_wr_set_sge, ibv_wr_set_ud_addr, ibv_wr_start, rdma_accept,
+    rdma_ack_cm_event, rdma_bind_addr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id,
     rdma_conn_param, rdma_connect, rdma_create_event_channel, rdma_create_id,
     rdma_destroy_event_channel, rdma_destroy_id, rdma_disconnect, rdma_establish,
     rdma_event_channel, rdma_get_cm_event, rdma_init_qp_attr, rdma_listen, rdma_migrate_id,
@@ -142,6 +150,50 @@ const _: () = {
     assert!(size_of::<ibv_qp_attr>() == 144);
     assert!(size_of::<ibv_qp_init_attr>() == 64);
     assert!(size_of::<ibv_device_attr>() == 232);
+};
+
+// The extended interface's functions are called through these structures, at the offsets that
+// rdma-core has had since version 22: later fields were added at the end.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(offset_of!(ibv_qp_ex, comp_mask) == size_of::<ibv_qp>());
+    assert!(size_of::<ibv_qp>() == 160);
+    assert!(offset_of!(ibv_qp_ex, wr_id) == 168);
+    assert!(offset_of!(ibv_qp_ex, wr_flags) == 176);
+    assert!(offset_of!(ibv_qp_ex, wr_atomic_cmp_swp) == 184);
+    assert!(offset_of!(ibv_qp_ex, wr_atomic_fetch_add) == 192);
+    assert!(offset_of!(ibv_qp_ex, wr_rdma_read) == 216);
+    assert!(offset_of!(ibv_qp_ex, wr_rdma_write) == 224);
+    assert!(offset_of!(ibv_qp_ex, wr_rdma_write_imm) == 232);
+    assert!(offset_of!(ibv_qp_ex, wr_send) == 240);
+    assert!(offset_of!(ibv_qp_ex, wr_send_imm) == 248);
+    assert!(offset_of!(ibv_qp_ex, wr_set_ud_addr) == 272);
+    assert!(offset_of!(ibv_qp_ex, wr_set_inline_data) == 288);
+    assert!(offset_of!(ibv_qp_ex, wr_set_sge) == 304);
+    assert!(offset_of!(ibv_qp_ex, wr_start) == 320);
+    assert!(offset_of!(ibv_qp_ex, wr_complete) == 328);
+    assert!(offset_of!(ibv_qp_ex, wr_abort) == 336);
+    assert!(offset_of!(ibv_cq_ex, cqe) == offset_of!(ibv_cq, cqe));
+    assert!(offset_of!(ibv_cq_ex, status) == 132);
+    assert!(offset_of!(ibv_cq_ex, wr_id) == 136);
+    assert!(offset_of!(ibv_cq_ex, start_poll) == 144);
+    assert!(offset_of!(ibv_cq_ex, next_poll) == 152);
+    assert!(offset_of!(ibv_cq_ex, end_poll) == 160);
+    assert!(offset_of!(ibv_cq_ex, read_opcode) == 168);
+    assert!(offset_of!(ibv_cq_ex, read_vendor_err) == 176);
+    assert!(offset_of!(ibv_cq_ex, read_byte_len) == 184);
+    assert!(offset_of!(ibv_cq_ex, read_imm_data) == 192);
+    assert!(offset_of!(ibv_cq_ex, read_qp_num) == 200);
+    assert!(offset_of!(ibv_cq_ex, read_src_qp) == 208);
+    assert!(offset_of!(ibv_cq_ex, read_wc_flags) == 216);
+    assert!(offset_of!(ibv_cq_ex, read_completion_ts) == 248);
+    assert!(size_of::<ibv_cq_init_attr_ex>() == 56);
+    assert!(offset_of!(ibv_cq_init_attr_ex, wc_flags) == 32);
+    assert!(size_of::<ibv_qp_init_attr_ex>() == 136);
+    assert!(offset_of!(ibv_qp_init_attr_ex, comp_mask) == 60);
+    assert!(offset_of!(ibv_qp_init_attr_ex, send_ops_flags) == 128);
+    assert!(size_of::<ibv_device_attr_ex>() == 400);
+    assert!(size_of::<ibv_alloc_dm_attr>() == 16);
 };
 
 // The same for the connection manager's, whose unions the bindings write by hand.

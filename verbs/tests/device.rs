@@ -21,6 +21,8 @@ mod cm;
 mod datagrams;
 #[path = "device/events.rs"]
 mod events;
+#[path = "device/extended.rs"]
+mod extended;
 #[path = "device/failures.rs"]
 mod failures;
 #[path = "device/lifetimes.rs"]
