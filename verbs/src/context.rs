@@ -56,6 +56,8 @@ pub struct Limits {
     pub atomics: bool,
     /// Shared receive queues.
     pub shared_receive_queues: u32,
+    /// Outstanding work requests of one shared receive queue.
+    pub shared_receive_requests: u32,
 }
 
 pub(crate) struct Opened {
@@ -133,6 +135,7 @@ impl Opened {
             responder_resources: depth(attr.max_qp_rd_atom),
             atomics: attr.atomic_cap != 0,
             shared_receive_queues: count(attr.max_srq),
+            shared_receive_requests: count(attr.max_srq_wr),
         })
     }
 }

@@ -10,8 +10,9 @@ use crate::completion::CompletionQueue;
 use crate::context::{Context, Opened};
 use crate::error::Result;
 use crate::memory::{Access, MemoryRegion};
-use crate::queue_pair::{QueuePair, QueuePairOptions};
+use crate::queue_pair::{QueuePair, QueuePairOptions, Queues};
 use crate::registration::{MemoryOptions, Registration};
+use crate::shared_receive::SharedReceiveQueue;
 use crate::sys;
 
 pub(crate) struct Domain {
@@ -130,6 +131,24 @@ impl ProtectionDomain {
         recv_cq: &CompletionQueue,
         options: &QueuePairOptions,
     ) -> Result<QueuePair> {
-        QueuePair::create(self, send_cq, recv_cq, options)
+        QueuePair::create(self, Queues { send: send_cq, recv: recv_cq, shared: None }, options)
+    }
+
+    /// The same, with receives taken from `shared`, whose messages complete to `recv_cq`. The
+    /// receive depth of `options` does not matter.
+    ///
+    /// # Errors
+    ///
+    /// The same, [`Error::Foreign`](crate::Error::Foreign) for a shared receive queue of another
+    /// domain, and [`Error::Unsupported`](crate::Error::Unsupported) for UC, which has none.
+    pub fn create_queue_pair_on(
+        &self,
+        send_cq: &CompletionQueue,
+        recv_cq: &CompletionQueue,
+        shared: &SharedReceiveQueue,
+        options: &QueuePairOptions,
+    ) -> Result<QueuePair> {
+        let shared = Some(shared);
+        QueuePair::create(self, Queues { send: send_cq, recv: recv_cq, shared }, options)
     }
 }

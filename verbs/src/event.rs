@@ -18,6 +18,8 @@ impl EventKind {
     pub const QP_FATAL: Self = Self(1);
     /// `IBV_EVENT_DEVICE_FATAL`: the device failed or was removed.
     pub const DEVICE_FATAL: Self = Self(8);
+    /// `IBV_EVENT_SRQ_LIMIT_REACHED`: a shared receive queue runs dry.
+    pub const SHARED_RECEIVE_LIMIT: Self = Self(15);
     /// `IBV_EVENT_PORT_ACTIVE`.
     pub const PORT_ACTIVE: Self = Self(9);
     /// `IBV_EVENT_PORT_ERR`: the link went down.
@@ -224,6 +226,7 @@ mod tests {
         assert_eq!(EventKind::QP_FATAL.to_string(), "queue pair fatal error");
         assert_eq!(EventKind::DEVICE_FATAL.to_string(), "device failed or removed");
         assert_eq!(EventKind::PORT_ERR.to_string(), "port down");
+        assert!(EventKind::SHARED_RECEIVE_LIMIT.to_string().contains("limit reached"));
         assert_eq!(EventKind(19).to_string(), "work queue fatal error");
         assert_eq!(EventKind(20).to_string(), "event 20");
         assert_eq!(EventKind(-1).to_string(), "event -1");

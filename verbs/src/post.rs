@@ -3,6 +3,7 @@
 
 use std::ptr;
 
+use crate::attachment::Attachments;
 use crate::list::{RecvList, SendList};
 use crate::queue_pair::QueuePair;
 use crate::refusal::{MAX_MESSAGE, PostError, PostFailure};
@@ -36,17 +37,11 @@ impl QueuePair {
     /// As [`QueuePair::post_send`].
     #[inline]
     pub fn post_recv(&self, request: &RecvRequest) -> Result<(), PostError> {
-        let mut segment = self.attachments().segment(request.local)?;
-        let mut raw = sys::ibv_recv_wr {
-            wr_id: request.id,
-            next: ptr::null_mut(),
-            sg_list: &raw mut segment,
-            num_sge: i32::from(request.local.length != 0),
-        };
-        let mut refused = ptr::null_mut();
-        // SAFETY: as for sends.
-        let code = unsafe { sys::ibv_post_recv(self.as_ptr(), &raw mut raw, &raw mut refused) };
-        if code == 0 { Ok(()) } else { Err(PostError::returned(code, 0)) }
+        self.own_receives()?;
+        post_receive(self.attachments(), request, |first, refused| {
+            // SAFETY: as for sends.
+            unsafe { sys::ibv_post_recv(self.as_ptr(), first, refused) }
+        })
     }
 
     /// An empty list of send requests for this queue pair.
@@ -90,11 +85,7 @@ impl QueuePair {
         list: &mut RecvList<N>,
         request: &RecvRequest,
     ) -> Result<(), PostError> {
-        let segment = self.attachments().segment(request.local)?;
-        let mut raw = sys::ibv_recv_wr::zeroed();
-        (raw.wr_id, raw.num_sge) = (request.id, i32::from(request.local.length != 0));
-        let added = list.owner() == self.attachments().tag() && list.add(raw, segment);
-        if added { Ok(()) } else { Err(PostError::unposted(PostFailure::ListMismatch)) }
+        push_receive(self.attachments(), list, request)
     }
 
     /// Posts the requests of `list` from index `from` on in one call. The list stays as it is,
@@ -137,20 +128,11 @@ impl QueuePair {
         list: &mut RecvList<N>,
         from: usize,
     ) -> Result<(), PostError> {
-        if list.owner() != self.attachments().tag() {
-            return Err(PostError::unposted(PostFailure::ListMismatch));
-        }
-        let first = list.chain(from..N);
-        if first.is_null() {
-            return Ok(());
-        }
-        let mut refused = ptr::null_mut();
-        // SAFETY: as for sends.
-        let code = unsafe { sys::ibv_post_recv(self.as_ptr(), first, &raw mut refused) };
-        if code == 0 {
-            return Ok(());
-        }
-        Err(PostError::returned(code, list.index_of(refused).saturating_sub(from)))
+        self.own_receives()?;
+        post_receives(self.attachments(), list, from, |first, refused| {
+            // SAFETY: as for sends.
+            unsafe { sys::ibv_post_recv(self.as_ptr(), first, refused) }
+        })
     }
 
     /// The range a send request names, checked, if this queue pair can do what is asked.
@@ -182,6 +164,16 @@ impl QueuePair {
         Ok(segment)
     }
 
+    /// Refuses receives of a queue pair that takes them from a shared receive queue: a provider
+    /// would write them to a queue that it has not made.
+    #[inline]
+    fn own_receives(&self) -> Result<(), PostError> {
+        if self.shares_receives() {
+            return Err(PostError::unposted(PostFailure::SharedReceives));
+        }
+        Ok(())
+    }
+
     /// Puts the destination of a datagram into the request.
     #[inline]
     pub(crate) fn direct(
@@ -196,4 +188,61 @@ impl QueuePair {
         }
         Ok(())
     }
+}
+
+/// Posts one receive into a region of `attachments`, by a function that is given the request and a
+/// place for the one that was refused.
+#[inline]
+pub(crate) fn post_receive(
+    attachments: &Attachments,
+    request: &RecvRequest,
+    post: impl FnOnce(*mut sys::ibv_recv_wr, *mut *mut sys::ibv_recv_wr) -> i32,
+) -> Result<(), PostError> {
+    let mut segment = attachments.segment(request.local)?;
+    let mut raw = sys::ibv_recv_wr {
+        wr_id: request.id,
+        next: ptr::null_mut(),
+        sg_list: &raw mut segment,
+        num_sge: i32::from(request.local.length != 0),
+    };
+    let mut refused = ptr::null_mut();
+    let code = post(&raw mut raw, &raw mut refused);
+    if code == 0 { Ok(()) } else { Err(PostError::returned(code, 0)) }
+}
+
+/// Checks a receive and adds it to a list of the queue that has these attachments.
+#[inline]
+pub(crate) fn push_receive<const N: usize>(
+    attachments: &Attachments,
+    list: &mut RecvList<N>,
+    request: &RecvRequest,
+) -> Result<(), PostError> {
+    let segment = attachments.segment(request.local)?;
+    let mut raw = sys::ibv_recv_wr::zeroed();
+    (raw.wr_id, raw.num_sge) = (request.id, i32::from(request.local.length != 0));
+    let added = list.owner() == attachments.tag() && list.add(raw, segment);
+    if added { Ok(()) } else { Err(PostError::unposted(PostFailure::ListMismatch)) }
+}
+
+/// Posts a list of receives from index `from` on, as [`post_receive`] does one.
+#[inline]
+pub(crate) fn post_receives<const N: usize>(
+    attachments: &Attachments,
+    list: &mut RecvList<N>,
+    from: usize,
+    post: impl FnOnce(*mut sys::ibv_recv_wr, *mut *mut sys::ibv_recv_wr) -> i32,
+) -> Result<(), PostError> {
+    if list.owner() != attachments.tag() {
+        return Err(PostError::unposted(PostFailure::ListMismatch));
+    }
+    let first = list.chain(from..N);
+    if first.is_null() {
+        return Ok(());
+    }
+    let mut refused = ptr::null_mut();
+    let code = post(first, &raw mut refused);
+    if code == 0 {
+        return Ok(());
+    }
+    Err(PostError::returned(code, list.index_of(refused).saturating_sub(from)))
 }

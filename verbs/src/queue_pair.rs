@@ -15,6 +15,7 @@ use crate::domain::ProtectionDomain;
 use crate::error::{Error, Result};
 use crate::memory::MemoryRegion;
 use crate::registration::Registration;
+use crate::shared_receive::{Shared, SharedReceiveQueue};
 use crate::sys::{self, Zeroed};
 use crate::transport::Transport;
 use crate::work::RegionId;
@@ -51,10 +52,19 @@ impl Default for QueuePairOptions {
 pub struct Capabilities {
     /// Outstanding send requests.
     pub send_depth: u32,
-    /// Outstanding receive requests.
+    /// Outstanding receive requests of its own: none beside a shared receive queue.
     pub recv_depth: u32,
     /// Bytes a request can carry inline.
     pub max_inline: u32,
+}
+
+/// The queues that a queue pair is to use.
+#[derive(Clone, Copy)]
+pub(crate) struct Queues<'a> {
+    pub(crate) send: &'a CompletionQueue,
+    pub(crate) recv: &'a CompletionQueue,
+    /// Where receives come from, if not from a queue of its own.
+    pub(crate) shared: Option<&'a SharedReceiveQueue>,
 }
 
 /// What must outlive the queue pair in the device.
@@ -64,6 +74,7 @@ struct Held {
     _recv_cq: CompletionQueue,
     regions: Vec<Arc<Registration>>,
     handles: Vec<AddressHandle>,
+    _shared: Option<Arc<Shared>>,
 }
 
 /// A queue pair. It holds its completion queues, its domain and every region and peer attached to
@@ -72,6 +83,7 @@ pub struct QueuePair {
     raw: NonNull<sys::ibv_qp>,
     transport: Transport,
     capabilities: Capabilities,
+    shares_receives: bool,
     attachments: Attachments,
     destinations: Vec<Destination>,
     held: ManuallyDrop<Held>,
@@ -107,11 +119,10 @@ impl Drop for QueuePair {
 impl QueuePair {
     pub(crate) fn create(
         domain: &ProtectionDomain,
-        send_cq: &CompletionQueue,
-        recv_cq: &CompletionQueue,
+        queues: Queues<'_>,
         options: &QueuePairOptions,
     ) -> Result<Self> {
-        Self::create_by(domain, send_cq, recv_cq, options, |domain, attr| {
+        Self::create_by(domain, queues, options, |domain, attr| {
             // SAFETY: `create_by` gives a domain and queues that are alive.
             unsafe { sys::ibv_create_qp(domain, attr) }
         })
@@ -121,17 +132,28 @@ impl QueuePair {
     /// and of its device, and puts the capabilities back; all of them outlive the queue pair.
     pub(crate) fn create_by(
         domain: &ProtectionDomain,
-        send_cq: &CompletionQueue,
-        recv_cq: &CompletionQueue,
+        queues: Queues<'_>,
         options: &QueuePairOptions,
         make: impl Fn(*mut sys::ibv_pd, &mut sys::ibv_qp_init_attr) -> *mut sys::ibv_qp,
     ) -> Result<Self> {
-        let context = domain.0.context();
-        if [send_cq, recv_cq].iter().any(|queue| !Arc::ptr_eq(queue.context(), context)) {
+        let (context, shared) = (domain.0.context(), queues.shared);
+        if [queues.send, queues.recv].iter().any(|queue| !Arc::ptr_eq(queue.context(), context)) {
             return Err(Error::Foreign { what: "the completion queue", parent: "device" });
         }
+        if shared.is_some_and(|queue| !Arc::ptr_eq(queue.shared().domain(), &domain.0)) {
+            let what = "the shared receive queue";
+            return Err(Error::Foreign { what, parent: "protection domain" });
+        }
+        if shared.is_some() && options.transport == Transport::UnreliableConnection {
+            return Err(Error::Unsupported {
+                device: context.name().to_owned(),
+                what: "shared receive queues of UC queue pairs (RC and UD have them)".to_owned(),
+            });
+        }
+        let recv_depth = if shared.is_some() { 0 } else { options.recv_depth.max(1) };
+        let options = &QueuePairOptions { recv_depth, ..*options };
         check_depth(context, options)?;
-        let create = |max_inline| create_raw(domain, send_cq, recv_cq, options, max_inline, &make);
+        let create = |max_inline| create_raw(domain, queues, options, max_inline, &make);
         let (raw, cap) = match create(options.max_inline) {
             Ok(made) => made,
             Err(_) if options.max_inline > 0 => largest_inline(options.max_inline, create)
@@ -143,17 +165,19 @@ impl QueuePair {
             transport: options.transport,
             capabilities: Capabilities {
                 send_depth: cap.max_send_wr,
-                recv_depth: cap.max_recv_wr,
+                recv_depth: if shared.is_some() { 0 } else { cap.max_recv_wr },
                 max_inline: cap.max_inline_data,
             },
+            shares_receives: shared.is_some(),
             attachments: Attachments::new(),
             destinations: Vec::new(),
             held: ManuallyDrop::new(Held {
                 domain: domain.clone(),
-                _send_cq: send_cq.clone(),
-                _recv_cq: recv_cq.clone(),
+                _send_cq: queues.send.clone(),
+                _recv_cq: queues.recv.clone(),
                 regions: Vec::new(),
                 handles: Vec::new(),
+                _shared: shared.map(|queue| Arc::clone(queue.shared())),
             }),
         })
     }
@@ -220,6 +244,13 @@ impl QueuePair {
         &self.attachments
     }
 
+    /// Whether its receives are those of a shared receive queue.
+    #[inline]
+    #[must_use]
+    pub fn shares_receives(&self) -> bool {
+        self.shares_receives
+    }
+
     #[inline]
     pub(crate) fn destinations(&self) -> &[Destination] {
         &self.destinations
@@ -250,20 +281,20 @@ impl Drop for Made {
 
 fn create_raw(
     domain: &ProtectionDomain,
-    send_cq: &CompletionQueue,
-    recv_cq: &CompletionQueue,
+    queues: Queues<'_>,
     options: &QueuePairOptions,
     max_inline: u32,
     make: impl Fn(*mut sys::ibv_pd, &mut sys::ibv_qp_init_attr) -> *mut sys::ibv_qp,
 ) -> io::Result<(Made, sys::ibv_qp_cap)> {
     let mut attr = sys::ibv_qp_init_attr::zeroed();
-    (attr.send_cq, attr.recv_cq) = (send_cq.as_ptr(), recv_cq.as_ptr());
+    (attr.send_cq, attr.recv_cq) = (queues.send.as_ptr(), queues.recv.as_ptr());
+    attr.srq = queues.shared.map_or(std::ptr::null_mut(), |queue| queue.shared().as_ptr());
     attr.qp_type = options.transport.code();
     attr.cap = sys::ibv_qp_cap {
         max_send_wr: options.send_depth.max(1),
-        max_recv_wr: options.recv_depth.max(1),
+        max_recv_wr: options.recv_depth,
         max_send_sge: 1,
-        max_recv_sge: 1,
+        max_recv_sge: u32::from(queues.shared.is_none()),
         max_inline_data: max_inline,
     };
     let raw =

@@ -62,6 +62,8 @@ pub enum PostFailure {
         /// Bytes at most, the path MTU.
         max: u32,
     },
+    /// A receive for a queue pair that takes them from a shared receive queue.
+    SharedReceives,
     /// The list was built for another queue pair, or has no place left.
     ListMismatch,
     /// The provider refused it with this error number.
@@ -158,6 +160,9 @@ impl fmt::Display for PostError {
                 f,
                 "{length} bytes, and a datagram to this peer carries {max} (the path MTU); split \
                  it, or use RC or UC"
+            ),
+            PostFailure::SharedReceives => f.write_str(
+                "this queue pair takes its receives from a shared receive queue; post them there",
             ),
             PostFailure::ListMismatch => {
                 f.write_str("the list is full or was built for another queue pair; use a new one")

@@ -43,6 +43,12 @@ pub(crate) use rdma_sys::{
     ibv_get_cq_event, ibv_req_notify_cq,
 };
 
+// Shared receive queues.
+pub(crate) use rdma_sys::{
+    ibv_create_srq, ibv_destroy_srq, ibv_modify_srq, ibv_post_srq_recv, ibv_srq, ibv_srq_attr,
+    ibv_srq_attr_mask, ibv_srq_init_attr,
+};
+
 // Datagrams.
 pub(crate) use rdma_sys::{ibv_ah, ibv_create_ah, ibv_destroy_ah, ud_t};
 
@@ -83,6 +89,8 @@ zeroed!(
     ibv_recv_wr,
     ibv_send_wr,
     ibv_sge,
+    ibv_srq_attr,
+    ibv_srq_init_attr,
     ibv_wc,
     AsyncEvent,
 );
@@ -124,6 +132,13 @@ const _: () = {
     assert!(offset_of!(ibv_comp_channel, fd) == 8);
     assert!(offset_of!(ibv_cq, cq_context) == 16);
     assert!(offset_of!(ibv_cq, cqe) == 28);
+    assert!(size_of::<ibv_srq_attr>() == 12);
+    assert!(offset_of!(ibv_srq_attr, srq_limit) == 8);
+    assert!(size_of::<ibv_srq_init_attr>() == 24);
+    assert!(offset_of!(ibv_srq_init_attr, attr) == 8);
+    assert!(offset_of!(ibv_qp_init_attr, srq) == 24);
+    assert!(offset_of!(ibv_qp_init_attr, cap) == 32);
+    assert!(offset_of!(ibv_qp_init_attr, qp_type) == 52);
     assert!(size_of::<ibv_send_wr>() == 128);
     assert!(offset_of!(ibv_send_wr, next) == 8);
     assert!(offset_of!(ibv_send_wr, sg_list) == 16);

@@ -33,6 +33,8 @@ mod memory;
 mod port;
 #[path = "device/removal.rs"]
 mod removal;
+#[path = "device/shared_receive.rs"]
+mod shared_receive;
 #[path = "device/transfers.rs"]
 mod transfers;
 #[path = "device/transports.rs"]

@@ -9,7 +9,7 @@ use crate::datagram::{AddressHandle, PeerId};
 use crate::domain::ProtectionDomain;
 use crate::error::{Error, Result};
 use crate::memory::MemoryRegion;
-use crate::queue_pair::{QueuePair, QueuePairOptions};
+use crate::queue_pair::{QueuePair, QueuePairOptions, Queues};
 use crate::refusal::{PostError, PostFailure};
 use crate::sys::{self, ibv_qp_create_send_ops_flags as flag, ibv_wr_opcode as opcode};
 use crate::transport::{OperationKind, Transport};
@@ -50,12 +50,13 @@ impl ProtectionDomain {
         options: &QueuePairOptions,
     ) -> Result<ExtendedQueuePair> {
         let atomics = self.context().limits().atomics;
+        let queues = Queues { send: send_cq, recv: recv_cq, shared: None };
         let operations = operations(options.transport, atomics);
         let make = |domain: *mut sys::ibv_pd, attr: &mut sys::ibv_qp_init_attr| {
             // SAFETY: as `QueuePair::create_by` promises: domain and queues are alive.
             unsafe { create(domain, attr, operations) }
         };
-        let queue_pair = QueuePair::create_by(self, send_cq, recv_cq, options, make)?;
+        let queue_pair = QueuePair::create_by(self, queues, options, make)?;
         let unsupported = || Error::Unsupported {
             device: self.context().name().to_owned(),
             what: "queue pairs of the extended interface (ibv_wr_*); post plain requests"

@@ -73,7 +73,12 @@ impl End {
     }
 
     fn with(pd: &ProtectionDomain, cq: CompletionQueue, options: &QueuePairOptions) -> Self {
-        let mut qp = pd.create_queue_pair(&cq, &cq, options).unwrap();
+        Self::of(pd.create_queue_pair(&cq, &cq, options).unwrap(), cq)
+    }
+
+    /// With memory for this queue pair.
+    pub fn of(mut qp: QueuePair, cq: CompletionQueue) -> Self {
+        let pd = qp.protection_domain();
         let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
         let region = pd.register(REGION, access).unwrap();
         let id = qp.attach(&region).unwrap();
