@@ -53,6 +53,7 @@ use crate::sys;
 
 mod address;
 mod connection;
+mod datagram;
 mod error;
 mod event;
 mod id;
@@ -61,6 +62,7 @@ mod route;
 mod state;
 
 pub use connection::Connection;
+pub use datagram::{DATAGRAM_ANSWER_DATA, DATAGRAM_QKEY, DATAGRAM_REQUEST_DATA, DatagramPeer};
 pub use error::CmError;
 pub use event::{EventCode, Outcome};
 pub use listener::{Listener, Request};

@@ -34,7 +34,7 @@ pub(crate) use rdma_sys::{
     rdma_destroy_event_channel, rdma_destroy_id, rdma_disconnect, rdma_establish,
     rdma_event_channel, rdma_get_cm_event, rdma_init_qp_attr, rdma_listen, rdma_migrate_id,
     rdma_port_space, rdma_reject, rdma_resolve_addr, rdma_resolve_route, rdma_set_option, rdma_t,
-    wr_t,
+    rdma_ud_param, wr_t,
 };
 
 // Completion events.
@@ -229,6 +229,11 @@ const _: () = {
     assert!(offset_of!(rdma_conn_param, private_data_len) == 8);
     assert!(offset_of!(rdma_conn_param, qp_num) == 16);
     assert!(size_of::<rdma_conn_param>() == 24);
+    assert!(offset_of!(rdma_ud_param, private_data_len) == 8);
+    assert!(offset_of!(rdma_ud_param, ah_attr) == 16);
+    assert!(offset_of!(rdma_ud_param, qp_num) == 48);
+    assert!(offset_of!(rdma_ud_param, qkey) == 52);
+    assert!(size_of::<rdma_ud_param>() == 56);
 };
 
 /// Whether `libibverbs.so.1` is in this process: the bindings try to load it at start-up.

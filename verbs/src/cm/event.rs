@@ -102,20 +102,28 @@ pub struct Outcome {
 const NOBODY_LISTENS: i32 = 8;
 /// The application said no: `IB_CM_REJ_CONSUMER_DEFINED`.
 const BY_APPLICATION: i32 = 28;
+/// The same for datagrams, whose answers come with [`EventCode::UNREACHABLE`]: `IB_SIDR_UNSUPPORTED`
+/// and `IB_SIDR_REJECT` (InfiniBand specification, 12.11.2).
+const NO_SERVICE: i32 = 1;
+const SERVICE_REFUSED: i32 = 2;
 
 impl Outcome {
     /// Whether the peer has nobody that listens on the port asked for.
     #[must_use]
     pub fn nobody_listens(self) -> bool {
-        self.event == EventCode::REJECTED
-            && [NOBODY_LISTENS, -libc::ECONNREFUSED].contains(&self.status)
+        match self.event {
+            EventCode::REJECTED => [NOBODY_LISTENS, -libc::ECONNREFUSED].contains(&self.status),
+            event => event == EventCode::UNREACHABLE && self.status == NO_SERVICE,
+        }
     }
 
     /// Whether the program at the other end refused, as
     /// [`Request::reject`](crate::cm::Request::reject) does.
     #[must_use]
     pub fn refused_by_peer(self) -> bool {
-        self.event == EventCode::REJECTED && self.status == BY_APPLICATION
+        let refusals =
+            [(EventCode::REJECTED, BY_APPLICATION), (EventCode::UNREACHABLE, SERVICE_REFUSED)];
+        refusals.contains(&(self.event, self.status))
     }
 
     /// What is likely to help.
@@ -125,9 +133,7 @@ impl Outcome {
             _ if self.nobody_listens() => {
                 "nobody listens there: start the peer first, and compare address and port"
             }
-            (EventCode::REJECTED, BY_APPLICATION) => {
-                "the peer's program refused: look at what it says"
-            }
+            _ if self.refused_by_peer() => "the peer's program refused: look at what it says",
             (EventCode::REJECTED, 3 | 27) => {
                 "the peer has no resources left: fewer connections, or fewer outstanding reads"
             }
@@ -202,6 +208,11 @@ impl fmt::Display for Outcome {
                 let words = REASONS.get(reason).copied().unwrap_or("reason not known");
                 write!(f, "{event}, reason {reason}: {words}")
             }
+            Ok(answer) if event == EventCode::UNREACHABLE => {
+                let words = ["", "no such service", "refused", "no queue pair", "redirected"];
+                let words = words.get(answer).copied().unwrap_or("answer not known");
+                write!(f, "{event}, answer {answer}: {words}")
+            }
             _ => {
                 let errno = io::Error::from_raw_os_error(status.wrapping_abs());
                 write!(f, "{event}, status {status}: {errno}")
@@ -234,6 +245,15 @@ mod tests {
         assert_eq!(rejected(33).to_string(), "REJECTED, reason 33: invalid alternate flow label");
         assert_eq!(rejected(34).to_string(), "REJECTED, reason 34: reason not known");
         assert!(rejected(26).cure().contains("path MTU"));
+    }
+
+    #[test]
+    fn the_answers_to_datagrams_are_no_error_numbers() {
+        let answer = |status| Outcome { event: EventCode::UNREACHABLE, status };
+        assert_eq!(answer(1).to_string(), "UNREACHABLE, answer 1: no such service");
+        assert!(answer(1).nobody_listens() && !answer(2).nobody_listens());
+        assert!(answer(2).refused_by_peer() && answer(2).cure().contains("refused"));
+        assert_eq!(answer(77).to_string(), "UNREACHABLE, answer 77: answer not known");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -69,6 +70,15 @@ fn unavailable() -> CmError {
     CmError::Unavailable { why }
 }
 
+/// What an identifier is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// Reliable connections (`RDMA_PS_TCP`).
+    Connection,
+    /// Datagrams (`RDMA_PS_UDP`).
+    Datagram,
+}
+
 /// One event, copied out of the library's memory and acknowledged.
 #[derive(Debug)]
 pub(crate) struct Heard {
@@ -78,13 +88,34 @@ pub(crate) struct Heard {
     pub(crate) responder_resources: u8,
     /// RDMA reads and atomics the peer serves at once.
     pub(crate) initiator_depth: u8,
+    /// With [`EventCode::ESTABLISHED`] of datagrams: where they go.
+    pub(crate) peer: Option<Reached>,
     /// With [`EventCode::CONNECT_REQUEST`]: the new identifier.
     request: Option<NonNull<sys::rdma_cm_id>>,
+}
+
+// SAFETY: the pointer is used once, before the value leaves this module's caller; librdmacm may be
+// called from any thread.
+unsafe impl Send for Heard {}
+
+/// A receiver of datagrams that has answered.
+#[derive(Clone, Copy)]
+pub(crate) struct Reached {
+    pub(crate) address: sys::ibv_ah_attr,
+    pub(crate) qpn: u32,
+    pub(crate) qkey: u32,
+}
+
+impl fmt::Debug for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reached").field("qpn", &self.qpn).finish_non_exhaustive()
+    }
 }
 
 /// An identifier: a listener, or one end of a connection.
 pub(crate) struct Id {
     raw: NonNull<sys::rdma_cm_id>,
+    service: Service,
     /// Dropped after the identifier, by [`Drop`] first and fields next.
     channel: Channel,
 }
@@ -107,24 +138,26 @@ impl AsFd for Id {
 }
 
 impl Id {
-    /// An identifier for reliable connections (`RDMA_PS_TCP`).
-    pub(crate) fn new() -> Result<Self, CmError> {
+    pub(crate) fn new(service: Service) -> Result<Self, CmError> {
         let channel = Channel::new()?;
         let mut raw = ptr::null_mut();
-        let space = sys::rdma_port_space::RDMA_PS_TCP;
+        let space = match service {
+            Service::Connection => sys::rdma_port_space::RDMA_PS_TCP,
+            Service::Datagram => sys::rdma_port_space::RDMA_PS_UDP,
+        };
         // SAFETY: the channel is alive, the place valid, and no context value is allowed.
         let code = unsafe {
             sys::rdma_create_id(channel.0.as_ptr(), &raw mut raw, ptr::null_mut(), space)
         };
         match NonNull::new(raw) {
-            Some(raw) if code == 0 => Ok(Self { raw, channel }),
+            Some(raw) if code == 0 => Ok(Self { raw, service, channel }),
             _ => Err(unavailable()),
         }
     }
 
-    /// Makes the identifier of a request, which is still on the listener's channel, one with a
+    /// Makes the identifier of a request, which is still on this listener's channel, one with a
     /// channel of its own.
-    pub(crate) fn of_request(heard: &Heard) -> Result<Option<Self>, CmError> {
+    pub(crate) fn of_request(&self, heard: &Heard) -> Result<Option<Self>, CmError> {
         let Some(raw) = heard.request else { return Ok(None) };
         let moved = Channel::new().and_then(|channel| {
             // SAFETY: identifier and channel are alive, and the request's event is acknowledged.
@@ -132,13 +165,17 @@ impl Id {
             if code == 0 { Ok(channel) } else { Err(call_failed("rdma_migrate_id", "a request")) }
         });
         match moved {
-            Ok(channel) => Ok(Some(Self { raw, channel })),
+            Ok(channel) => Ok(Some(Self { raw, service: self.service, channel })),
             Err(error) => {
                 // SAFETY: ours alone since the event; the kernel refuses the request with it.
                 unsafe { sys::rdma_destroy_id(raw.as_ptr()) };
                 Err(error)
             }
         }
+    }
+
+    pub(crate) fn service(&self) -> Service {
+        self.service
     }
 
     pub(crate) fn as_ptr(&self) -> *mut sys::rdma_cm_id {
@@ -208,7 +245,7 @@ impl Id {
         }
         let Some(place) = NonNull::new(event) else { return Ok(None) };
         // SAFETY: the event just read, alive until it is acknowledged below.
-        let heard = copy(unsafe { place.as_ref() });
+        let heard = copy(unsafe { place.as_ref() }, self.service);
         // SAFETY: acknowledged once; nothing of it is used after.
         unsafe { sys::rdma_ack_cm_event(place.as_ptr()) };
         Ok(Some(heard))
@@ -274,26 +311,41 @@ impl Id {
     }
 }
 
-/// The parts of an event that are good for reliable connections.
-fn copy(event: &sys::rdma_cm_event) -> Heard {
+/// What an event says, in memory of its own.
+fn copy(event: &sys::rdma_cm_event, service: Service) -> Heard {
     let outcome = Outcome { event: EventCode(event.event), status: event.status };
-    // SAFETY: identifiers made here are for reliable connections, whose events have this member;
-    // without parameters it is all zero.
-    let parameters = unsafe { &event.param.conn };
-    let (data, length) = (parameters.private_data.cast::<u8>(), parameters.private_data_len);
-    let private_data = if data.is_null() {
-        Vec::new()
-    } else {
-        // SAFETY: the library says that so many bytes are there.
-        unsafe { slice::from_raw_parts(data, usize::from(length)) }.to_vec()
-    };
-    Heard {
+    let mut heard = Heard {
         outcome,
-        private_data,
-        responder_resources: parameters.responder_resources,
-        initiator_depth: parameters.initiator_depth,
+        private_data: Vec::new(),
+        responder_resources: 0,
+        initiator_depth: 0,
+        peer: None,
         request: NonNull::new(event.id).filter(|_| outcome.event == EventCode::CONNECT_REQUEST),
+    };
+    let (data, length) = match service {
+        Service::Connection => {
+            // SAFETY: events of connections have this member; all zero without parameters.
+            let given = unsafe { &event.param.conn };
+            heard.responder_resources = given.responder_resources;
+            heard.initiator_depth = given.initiator_depth;
+            (given.private_data, given.private_data_len)
+        }
+        Service::Datagram => {
+            // SAFETY: events of datagrams have this member; all zero without parameters.
+            let given = unsafe { &event.param.ud };
+            if outcome.event == EventCode::ESTABLISHED {
+                let (address, qpn, qkey) = (given.ah_attr, given.qp_num, given.qkey);
+                heard.peer = Some(Reached { address, qpn, qkey });
+            }
+            (given.private_data, given.private_data_len)
+        }
+    };
+    if !data.is_null() {
+        // SAFETY: the library says that so many bytes are there.
+        let bytes = unsafe { slice::from_raw_parts(data.cast::<u8>(), usize::from(length)) };
+        heard.private_data = bytes.to_vec();
     }
+    heard
 }
 
 /// The error of a call that just failed and set `errno`.

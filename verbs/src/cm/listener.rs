@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::cm::connection::Connection;
 use crate::cm::error::CmError;
 use crate::cm::event::EventCode;
-use crate::cm::id::{Heard, Id, call_failed};
+use crate::cm::id::{Heard, Id, Service, call_failed};
 use crate::cm::{ACCEPT_DATA, REJECT_DATA, agreed, parameters, prove, state, until};
 use crate::connect::ConnectOptions;
 use crate::context::Context;
@@ -45,7 +45,15 @@ impl Listener {
     /// [`CmError::OtherDevice`] when the address belongs to another device,
     /// [`CmError::Call`] when no device has it or the port is taken, [`CmError::Unavailable`].
     pub fn bind(context: &Context, address: SocketAddr, backlog: u16) -> Result<Self> {
-        let id = Id::new()?;
+        Self::listen(Id::new(Service::Connection)?, context, address, backlog)
+    }
+
+    pub(crate) fn listen(
+        id: Id,
+        context: &Context,
+        address: SocketAddr,
+        backlog: u16,
+    ) -> Result<Self> {
         id.bind(address)?;
         prove(&id, context, address)?;
         // SAFETY: the identifier is alive.
@@ -75,7 +83,7 @@ impl Listener {
         let wanted = [EventCode::CONNECT_REQUEST];
         let cure = "no peer has asked to connect: is it started, and with this address and port?";
         let heard = self.id.expect("listening", &wanted, until(timeout), cure)?;
-        let id = Id::of_request(&heard)?;
+        let id = self.id.of_request(&heard)?;
         let id = id.ok_or(Error::Foreign { what: "the event", parent: "listener" })?;
         if let Some(address) = id.local() {
             prove(&id, &self.context, address)?;
@@ -86,7 +94,7 @@ impl Listener {
 
 /// A peer's wish to connect. Dropping it refuses.
 pub struct Request {
-    id: Id,
+    pub(crate) id: Id,
     heard: Heard,
 }
 
@@ -97,8 +105,8 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
-    /// What the peer sent along, padded with zeros to [`REQUEST_DATA`](crate::cm::REQUEST_DATA) bytes on InfiniBand and
-    /// RoCE.
+    /// What the peer sent along, padded with zeros to the size of the message on InfiniBand and
+    /// RoCE: [`REQUEST_DATA`](crate::cm::REQUEST_DATA) bytes for a connection.
     #[must_use]
     pub fn private_data(&self) -> &[u8] {
         &self.heard.private_data

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::cm::address::RawAddress;
 use crate::cm::connection::Connection;
 use crate::cm::event::EventCode;
-use crate::cm::id::{Id, call_failed};
+use crate::cm::id::{Id, Service, call_failed};
 use crate::cm::{REQUEST_DATA, agreed, milliseconds, own_depths, parameters, prove, state, until};
 use crate::connect::ConnectOptions;
 use crate::context::Context;
@@ -25,7 +25,7 @@ const OPTION_TYPE_OF_SERVICE: c_int = 0;
 
 /// The way from a named device to a peer's address, found and not used yet.
 pub struct Route {
-    id: Id,
+    pub(crate) id: Id,
 }
 
 impl fmt::Debug for Route {
@@ -40,10 +40,10 @@ impl Route {
     ///
     /// # Errors
     ///
-    /// [`CmError::NoAddress`](crate::CmError::NoAddress) when the interface has no address of the remote one's family;
-    /// [`CmError::OtherDevice`](crate::CmError::OtherDevice) when the kernel takes another device for the address;
-    /// [`CmError::Failed`](crate::CmError::Failed) with [`EventCode::ADDR_ERROR`] or [`EventCode::ROUTE_ERROR`],
-    /// [`CmError::Call`](crate::CmError::Call) when there is no route; [`CmError::TimedOut`](crate::CmError::TimedOut).
+    /// [`CmError`](crate::CmError): `NoAddress` when the interface has no address of the remote
+    /// one's family, `OtherDevice` when the kernel takes another device for the address, `Failed`
+    /// with [`EventCode::ADDR_ERROR`] or [`EventCode::ROUTE_ERROR`], `Call` when there is no route,
+    /// `TimedOut`.
     pub fn resolve(
         context: &Context,
         port: &Port,
@@ -67,8 +67,19 @@ impl Route {
         options: &ConnectOptions,
         timeout: Duration,
     ) -> Result<Self> {
+        Self::find(Id::new(Service::Connection)?, context, local, remote, options, timeout)
+    }
+
+    /// Finds the way for a new identifier.
+    pub(crate) fn find(
+        id: Id,
+        context: &Context,
+        local: SocketAddr,
+        remote: SocketAddr,
+        options: &ConnectOptions,
+        timeout: Duration,
+    ) -> Result<Self> {
         let waiting = until(timeout);
-        let id = Id::new()?;
         id.bind(local)?;
         prove(&id, context, local)?;
         if options.traffic_class != 0 {
@@ -118,9 +129,9 @@ impl Route {
     ///
     /// # Errors
     ///
-    /// What [`Route::prepare`] gives; [`CmError::PrivateData`](crate::CmError::PrivateData); [`CmError::Failed`](crate::CmError::Failed) with
+    /// What [`Route::prepare`] gives, and [`CmError`](crate::CmError): `PrivateData`; `Failed` with
     /// [`EventCode::REJECTED`] when nobody listens or the peer refuses (its
-    /// [`Outcome`](crate::cm::Outcome) tells which), or [`EventCode::UNREACHABLE`]; [`CmError::TimedOut`](crate::CmError::TimedOut).
+    /// [`Outcome`](crate::cm::Outcome) tells which), or [`EventCode::UNREACHABLE`]; `TimedOut`.
     pub fn connect(
         self,
         queue_pair: &QueuePair,

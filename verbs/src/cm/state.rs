@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::cm::error::CmError;
-use crate::cm::id::{Id, call_failed};
+use crate::cm::id::{Id, Service, call_failed};
 use crate::connect::ConnectOptions;
 use crate::error::{Error, Result};
 use crate::queue_pair::QueuePair;
@@ -94,11 +94,16 @@ fn modify(
 pub(crate) fn suits(id: &Id, queue_pair: &QueuePair, options: &ConnectOptions) -> Result<()> {
     let context = queue_pair.context();
     options.check(context.name())?;
-    if queue_pair.transport() != Transport::ReliableConnection {
+    let wanted = match id.service() {
+        Service::Connection => Transport::ReliableConnection,
+        Service::Datagram => Transport::UnreliableDatagram,
+    };
+    if queue_pair.transport() != wanted {
         return Err(Error::Unsupported {
             device: context.name().to_owned(),
             what: format!(
-                "{} queue pairs by the connection manager; use RC, or exchange endpoints",
+                "a {} queue pair where the connection manager was asked for {wanted}; it does RC \
+                 and UD, endpoints can be exchanged for all",
                 queue_pair.transport()
             ),
         });

@@ -5,10 +5,12 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricbench_verbs::cm::{Connection, EventCode, Listener, REQUEST_DATA, Request, Route};
+use fabricbench_verbs::cm::{
+    Connection, DATAGRAM_QKEY, EventCode, Listener, REQUEST_DATA, Request, Route,
+};
 use fabricbench_verbs::{
-    CmError, ConnectOptions, Context, Error, Kind, Operation, Port, ProtectionDomain, RecvRequest,
-    RemoteRegion, SendRequest, State, open,
+    CmError, ConnectOptions, Context, Error, GRH_BYTES, Kind, Operation, Port, ProtectionDomain,
+    QueuePairOptions, RecvRequest, RemoteRegion, SendRequest, State, Transport, open,
 };
 
 use crate::pair::{End, OPTIONS, PATIENCE, alone, device, everything_allowed, resources, shared};
@@ -262,6 +264,77 @@ fn what_cannot_be_is_refused_in_words() {
     let route = stage.route(listener.local_addr().unwrap(), &options).unwrap();
     let error = route.connect(&far.qp, &options, &[0; REQUEST_DATA + 1], PATIENCE).unwrap_err();
     assert!(error.to_string().contains("57 bytes of private data"), "{error}");
+}
+
+const UD: QueuePairOptions =
+    QueuePairOptions { transport: Transport::UnreliableDatagram, ..OPTIONS };
+
+#[test]
+fn a_receiver_of_datagrams_is_found_and_reached() {
+    let Some(_guard) = shared() else { return };
+    let stage = Stage::new();
+    let options = ConnectOptions { qkey: DATAGRAM_QKEY, ..everything_allowed() };
+    let end = || {
+        let end = End::new(&stage.context, &stage.pd, &UD);
+        end.qp.activate(&stage.port, 5, &options).unwrap();
+        end
+    };
+    let (receiver, mut sender) = (end(), end());
+    let address = stage.address(SocketAddr::is_ipv4);
+    let listener = Listener::bind_datagram(&stage.context, address, 4).unwrap();
+    let to = listener.local_addr().unwrap();
+    let route =
+        || Route::resolve_datagram(&stage.context, &stage.port, to, &options, PATIENCE).unwrap();
+    let room = u32::try_from(GRH_BYTES).unwrap() + 64;
+    receiver.qp.post_recv(&RecvRequest::new(1, receiver.id.range(0, room))).unwrap();
+    let found = route();
+    let (peer, listener, receiver) = thread::scope(|scope| {
+        let answering = scope.spawn(move || {
+            let request = listener.next(PATIENCE).unwrap();
+            assert!(request.private_data().starts_with(b"who"));
+            request.answer(&receiver.qp, b"me").unwrap();
+            (listener, receiver)
+        });
+        let peer = found.ask(&sender.qp, &stage.port, b"who", PATIENCE).unwrap();
+        let (listener, receiver) = answering.join().unwrap();
+        (peer, listener, receiver)
+    });
+    assert_eq!((peer.endpoint.qpn, peer.qkey), (receiver.qp.number(), DATAGRAM_QKEY));
+    assert!(peer.private_data.starts_with(b"me"));
+    let gid = stage.context.choose_gid(stage.port.number, Some(peer.gid_index)).unwrap();
+    let way = stage.pd.create_address_handle(&stage.port, &gid, &peer.endpoint, &options).unwrap();
+    let id = sender.qp.attach_peer(&way, peer.endpoint.qpn, peer.qkey).unwrap();
+    sender.region.copy_in(0, &[0x6b; 64]).unwrap();
+    let request = SendRequest::new(2, Operation::Send, sender.id.range(0, 64)).to(id);
+    sender.qp.post_send(&request).unwrap();
+    sender.done();
+    assert_eq!(receiver.done().byte_len(), room);
+    let mut out = [0; 64];
+    receiver.region.copy_out(GRH_BYTES, &mut out).unwrap();
+    assert_eq!(out, [0x6b; 64]);
+
+    // Refused, by the program, by the wrong Q_Key and the wrong kind of queue pair.
+    let (found, connected) = (route(), stage.end());
+    let other = End::new(&stage.context, &stage.pd, &UD);
+    other.qp.activate(&stage.port, 5, &everything_allowed()).unwrap();
+    let error = thread::scope(|scope| {
+        scope.spawn(move || {
+            let request = listener.next(PATIENCE).unwrap();
+            let error = request.answer(&other.qp, &[]).unwrap_err();
+            assert!(
+                error.to_string().contains("activate the queue pair with 0x1234567"),
+                "{error}"
+            );
+        });
+        found.ask(&sender.qp, &stage.port, &[], PATIENCE).unwrap_err()
+    });
+    assert_eq!(failure(&error), Some(EventCode::UNREACHABLE), "{error}");
+    let found = route();
+    let error = found.ask(&connected.qp, &stage.port, &[], PATIENCE).unwrap_err();
+    assert!(error.to_string().contains("a RC queue pair where"), "{error}");
+    // The listener is gone.
+    let error = route().ask(&sender.qp, &stage.port, &[], PATIENCE).unwrap_err();
+    assert!(error.to_string().contains("nobody listens there"), "{error}");
 }
 
 #[test]
