@@ -10,6 +10,8 @@ use crate::sysfs::{self, Sysfs};
 
 /// Nodes a mask names: the most that Linux can be built for (`CONFIG_NODES_SHIFT` up to 10).
 const MAX_NODES: usize = 1 << 10;
+/// Processors of a machine: the most that Linux can be built for (`CONFIG_NR_CPUS`).
+const MAX_PROCESSORS: u32 = 8192;
 const WORD: usize = c_ulong::BITS as usize;
 
 /// `MPOL_PREFERRED` of `linux/mempolicy.h`: from this node while it has memory, then from others.
@@ -91,6 +93,30 @@ impl Sysfs {
             .parse()
             .ok()
     }
+}
+
+impl Sysfs {
+    /// The processors of a NUMA node, by number; `None` if there is no such node.
+    #[must_use]
+    pub fn node_processors(&self, node: u32) -> Option<Vec<u32>> {
+        let file = self.root().join(format!("devices/system/node/node{node}/cpulist"));
+        processors(&sysfs::read(&file).ok()?)
+    }
+}
+
+/// A list as the kernel writes it, `0-3,8`, in numbers.
+fn processors(list: &str) -> Option<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+        // No machine has more, and a wrong text must not fill the memory.
+        if last >= MAX_PROCESSORS {
+            return None;
+        }
+        numbers.extend(first..=last);
+    }
+    Some(numbers)
 }
 
 /// The node `choice` means for `device`, or what to report instead.
@@ -187,6 +213,19 @@ mod tests {
         std::fs::create_dir_all(&interface).unwrap();
         std::fs::write(interface.join("numa_node"), "3\n").unwrap();
         assert_eq!(sysfs.numa_node("rxe0"), Some(3));
+    }
+
+    #[test]
+    fn the_processors_of_a_node_are_read_from_its_list() {
+        let root = tempfile::tempdir().unwrap();
+        let sysfs = Sysfs::at(root.path());
+        let node = root.path().join("devices/system/node/node1");
+        std::fs::create_dir_all(&node).unwrap();
+        std::fs::write(node.join("cpulist"), "4-6,12\n").unwrap();
+        assert_eq!(sysfs.node_processors(1), Some(vec![4, 5, 6, 12]));
+        assert_eq!(sysfs.node_processors(0), None);
+        assert_eq!(processors("0-4294967295"), None);
+        assert_eq!(processors("a-b"), None);
     }
 
     #[test]
