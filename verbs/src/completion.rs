@@ -103,15 +103,20 @@ impl Context {
 }
 
 impl CompletionQueue {
-    /// Takes over a queue just made on `context`.
+    /// Takes over a queue just made on `context`, with its events if it was made with their
+    /// channel.
     ///
     /// # Safety
     ///
-    /// `raw` is a queue of that device that nothing else destroys.
-    pub(crate) unsafe fn adopt(raw: NonNull<sys::ibv_cq>, context: &Arc<Opened>) -> Self {
+    /// `raw` is a queue of that device, and channel, that nothing else destroys.
+    pub(crate) unsafe fn adopt(
+        raw: NonNull<sys::ibv_cq>,
+        context: &Arc<Opened>,
+        events: Option<Unacknowledged>,
+    ) -> Self {
         // SAFETY: the caller promises a queue; its structure is public.
         let capacity = u32::try_from(unsafe { raw.as_ref() }.cqe).unwrap_or(0);
-        Self(Arc::new(Queue { raw, context: Arc::clone(context), capacity, events: None }))
+        Self(Arc::new(Queue { raw, context: Arc::clone(context), capacity, events }))
     }
 
     #[inline]

@@ -4,7 +4,9 @@
 use std::fmt;
 use std::io;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
+use crate::channel::{CompletionChannel, Unacknowledged};
 use crate::completion::{Completion, CompletionQueue, PollError};
 use crate::context::{Context, Opened};
 use crate::error::{Error, Result};
@@ -79,6 +81,33 @@ impl Context {
         capacity: u32,
         timestamps: bool,
     ) -> Result<ExtendedCompletionQueue> {
+        self.create_extended(capacity, timestamps, None)
+    }
+
+    /// The same, with its events on `channel`: [`ExtendedCompletionQueue::queue`] can be armed and
+    /// waited for.
+    ///
+    /// # Errors
+    ///
+    /// The same, and [`Error::Foreign`] for a channel of another device.
+    pub fn create_extended_completion_queue_on(
+        &self,
+        channel: &CompletionChannel,
+        capacity: u32,
+        timestamps: bool,
+    ) -> Result<ExtendedCompletionQueue> {
+        if !Arc::ptr_eq(channel.0.context(), &self.0) {
+            return Err(Error::Foreign { what: "the completion channel", parent: "device" });
+        }
+        self.create_extended(capacity, timestamps, Some(Unacknowledged::on(channel)))
+    }
+
+    fn create_extended(
+        &self,
+        capacity: u32,
+        timestamps: bool,
+        events: Option<Unacknowledged>,
+    ) -> Result<ExtendedCompletionQueue> {
         let most = self.limits().completions;
         if capacity > most {
             let what = format!("a completion queue of {capacity} entries (at most {most})");
@@ -89,17 +118,22 @@ impl Context {
         if timestamps && mask == 0 {
             return Err(unsupported(&self.0, true));
         }
+        let (value, channel) = match &events {
+            Some(events) => (events.context(), events.channel().as_ptr()),
+            None => (ptr::null_mut(), ptr::null_mut()),
+        };
         let mut attr = sys::ibv_cq_init_attr_ex {
             cqe: capacity.max(1),
-            cq_context: ptr::null_mut(),
-            channel: ptr::null_mut(),
+            cq_context: value,
+            channel,
             comp_vector: 0,
             wc_flags: FIELDS | if timestamps { TIME } else { 0 },
             comp_mask: 0,
             flags: 0,
             parent_domain: ptr::null_mut(),
         };
-        // SAFETY: the context is open and the attributes are filled.
+        // SAFETY: the context is open and the attributes are filled; the queue keeps the channel
+        // and what `value` points at.
         let raw = unsafe { sys::ibv_create_cq_ex(self.0.as_ptr(), &raw mut attr) };
         let raw = NonNull::new(raw).ok_or_else(|| {
             let errno = io::Error::last_os_error();
@@ -116,7 +150,7 @@ impl Context {
         })?;
         // SAFETY: just made; an extended queue begins with an ordinary one, which is how
         // `ibv_cq_ex_to_cq` makes the one of the other.
-        let queue = unsafe { CompletionQueue::adopt(raw.cast(), &self.0) };
+        let queue = unsafe { CompletionQueue::adopt(raw.cast(), &self.0, events) };
         // SAFETY: the queue is alive and was made with these fields.
         if !unsafe { complete(raw, timestamps) } {
             return Err(unsupported(&self.0, timestamps));

@@ -1,6 +1,6 @@
 //! The extended interface, where the provider has it: the same requests and completions.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fabricbench_verbs::{
     Access, Context, Error, ExtendedCompletionQueue, ExtendedQueuePair, Kind, MemoryRegion, Opcode,
@@ -20,7 +20,8 @@ struct End {
 
 impl End {
     fn new(context: &Context, pd: &ProtectionDomain) -> Self {
-        let cq = context.create_extended_completion_queue(128, false).unwrap();
+        let channel = context.create_completion_channel().unwrap();
+        let cq = context.create_extended_completion_queue_on(&channel, 128, false).unwrap();
         let mut qp = pd.create_extended_queue_pair(cq.queue(), cq.queue(), &OPTIONS).unwrap();
         let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
         let region = pd.register(REGION, access).unwrap();
@@ -196,4 +197,22 @@ fn inline_unsignaled_and_refused_requests_behave_as_plain_ones() {
     a.qp.post_send(&[bad]).unwrap();
     let failure = a.completions(1)[0].completion.check().map(|_| ()).unwrap_err();
     assert_eq!((failure.id, failure.status), (6, Status::REMOTE_ACCESS));
+}
+
+#[test]
+fn an_event_tells_of_a_completion() {
+    let Some(_guard) = shared() else { return };
+    let (context, port) = device();
+    if !offered(&context, &port) {
+        return;
+    }
+    let (a, b) = pair(&context, &port);
+    let short = Duration::from_millis(20);
+    b.receive(1, 0, 64);
+    b.cq.queue().arm(false).unwrap();
+    assert!(!b.cq.queue().wait(short).unwrap());
+    a.qp.post_send(&[SendRequest::new(2, Operation::Send, a.id.range(0, 64))]).unwrap();
+    assert!(b.cq.queue().wait(PATIENCE).unwrap());
+    assert_eq!(b.completions(1)[0].completion.check().unwrap().id(), 1);
+    a.completions(1);
 }
