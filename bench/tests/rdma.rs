@@ -24,3 +24,5 @@ mod limits;
 mod lost_peer;
 #[path = "rdma/sweep.rs"]
 mod sweep;
+#[path = "rdma/system_calls.rs"]
+mod system_calls;
