@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -226,6 +227,15 @@ impl Context {
     /// [`Error::NoGid`], and what [`Context::port`] gives.
     pub fn choose_gid(&self, number: u8, wanted: Option<u32>) -> Result<GidChoice> {
         gid::choose(&self.port(number)?, &self.gid_table(number)?, wanted)
+    }
+
+    /// Chooses the GID on port `number` that is `address`; see [`gid::choose_address`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoGid`], and what [`Context::port`] gives.
+    pub fn choose_gid_by_address(&self, number: u8, address: IpAddr) -> Result<GidChoice> {
+        gid::choose_address(&self.port(number)?, &self.gid_table(number)?, address)
     }
 
     fn query_port(&self, number: u8) -> Result<sys::ibv_port_attr> {

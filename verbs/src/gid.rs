@@ -1,7 +1,7 @@
 //! GIDs: the addresses of a port, and which of them to use.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::{Error, Result};
 use crate::port::Port;
@@ -39,6 +39,22 @@ impl Gid {
 impl From<Ipv6Addr> for Gid {
     fn from(address: Ipv6Addr) -> Self {
         Self(address.octets())
+    }
+}
+
+impl From<Ipv4Addr> for Gid {
+    /// `::ffff:a.b.c.d`, the form RoCE uses for IPv4.
+    fn from(address: Ipv4Addr) -> Self {
+        Self::from(address.to_ipv6_mapped())
+    }
+}
+
+impl From<IpAddr> for Gid {
+    fn from(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => Self::from(address),
+            IpAddr::V6(address) => Self::from(address),
+        }
     }
 }
 
@@ -105,7 +121,7 @@ impl fmt::Display for GidEntry {
 pub struct GidChoice {
     /// The slot chosen.
     pub entry: GidEntry,
-    /// Whether the caller named the index.
+    /// Whether the caller named the index or the address.
     pub explicit: bool,
     /// The reason in words, for a report: `RoCE v2 with an IPv4 address`.
     pub reason: String,
@@ -135,12 +151,7 @@ const ROCE: [Candidate; 4] = [
 /// [`Error::NoGid`] with the table in words when the wanted slot is empty or absent, or nothing
 /// suits.
 pub fn choose(port: &Port, table: &[GidEntry], wanted: Option<u32>) -> Result<GidChoice> {
-    let refuse = |why: String| Error::NoGid {
-        device: port.device.clone(),
-        port: port.number,
-        why,
-        table: describe(table),
-    };
+    let refuse = |why| no_gid(port, table, why);
     if let Some(index) = wanted {
         return match table.iter().find(|entry| entry.index == index) {
             Some(entry) => Ok(GidChoice {
@@ -175,6 +186,32 @@ pub fn choose(port: &Port, table: &[GidEntry], wanted: Option<u32>) -> Result<Gi
                 "GID 0 is empty; is a subnet manager running?".into()
             })
         })
+}
+
+/// Chooses the GID for `port` that is `address`, from its `table`: where RoCE has the address
+/// twice, version 2. On RoCE the addresses are those of the interface; those of an InfiniBand port
+/// are written like IPv6, and the addresses of its IPoIB interface are not among them.
+///
+/// # Errors
+///
+/// [`Error::NoGid`] with the table in words when none is.
+pub fn choose_address(port: &Port, table: &[GidEntry], address: IpAddr) -> Result<GidChoice> {
+    let same = |entry: &&GidEntry| entry.gid == Gid::from(address);
+    let best = |entry: &&GidEntry| entry.gid_type == GidType::ROCE_V2;
+    let found = table.iter().filter(same).find(best).or_else(|| table.iter().find(same));
+    let entry = found.ok_or_else(|| {
+        let give = if port.is_ethernet() { " (ip addr add gives it to the interface)" } else { "" };
+        no_gid(port, table, format!("no GID is the address {address}{give}"))
+    })?;
+    Ok(GidChoice {
+        entry: entry.clone(),
+        explicit: true,
+        reason: format!("{} entry of the address {address}, which was asked for", entry.gid_type),
+    })
+}
+
+fn no_gid(port: &Port, table: &[GidEntry], why: String) -> Error {
+    Error::NoGid { device: port.device.clone(), port: port.number, why, table: describe(table) }
 }
 
 /// A table in one line.
@@ -263,6 +300,32 @@ mod tests {
         assert!(empty.contains("5: ::ffff:10.0.0.1 RoCE v2 eth7"), "{empty}");
         let absent = choose(&roce, &roce_table(), Some(8)).unwrap_err().to_string();
         assert!(absent.contains("index 8 does not exist (the table has 8 slots)"), "{absent}");
+    }
+
+    #[test]
+    fn an_address_is_found_whatever_its_index_and_version_2_first() {
+        let wanted: IpAddr = "10.1.2.3".parse().unwrap();
+        let entry = |index, gid_type, address: &str| GidEntry {
+            index,
+            gid: Gid::from(address.parse::<IpAddr>().unwrap()),
+            gid_type,
+            netdev: None,
+        };
+        let table = [
+            entry(0, GidType::ROCE_V2, "fe80::1"),
+            entry(1, GidType::ROCE_V1, "10.1.2.3"),
+            entry(2, GidType::ROCE_V2, "10.1.2.3"),
+            entry(3, GidType::ROCE_V2, "10.1.2.4"),
+        ];
+        let port = port(LinkLayer::ETHERNET);
+        let choice = choose_address(&port, &table, wanted).unwrap();
+        assert_eq!((choice.entry.index, choice.explicit), (2, true));
+        assert_eq!(choice.reason, "RoCE v2 entry of the address 10.1.2.3, which was asked for");
+        assert_eq!(choose_address(&port, &table[..2], wanted).unwrap().entry.index, 1);
+        let absent = choose_address(&port, &table, "fd00::7".parse().unwrap());
+        let text = absent.unwrap_err().to_string();
+        assert!(text.contains("no GID is the address fd00::7 (ip addr add"), "{text}");
+        assert!(text.contains("3: ::ffff:10.1.2.4 RoCE v2"), "{text}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a device says about itself.
 
+use std::net::IpAddr;
+
 use fabricbench_verbs::{Counters, Error, Kind, Sysfs, devices};
 
 use crate::pair::{device, shared};
@@ -52,6 +54,21 @@ fn the_gid_is_chosen_from_the_table_with_a_reason() {
     }
     let again = context.choose_gid(port.number, Some(choice.entry.index)).unwrap();
     assert!(again.explicit && again.entry == choice.entry);
+}
+
+#[test]
+fn a_gid_is_chosen_by_its_address() {
+    let Some(_guard) = shared() else { return };
+    let (context, port) = device();
+    for entry in context.gid_table(port.number).unwrap() {
+        let address = entry.gid.ipv4().map_or(entry.gid.to_ipv6().into(), IpAddr::from);
+        let choice = context.choose_gid_by_address(port.number, address).unwrap();
+        assert!(choice.explicit && choice.entry.gid == entry.gid, "{choice:?}");
+        assert!(choice.reason.contains(&address.to_string()), "{choice:?}");
+    }
+    let stranger = context.choose_gid_by_address(port.number, "192.0.2.1".parse().unwrap());
+    let text = stranger.unwrap_err().to_string();
+    assert!(text.contains("no GID is the address 192.0.2.1"), "{text}");
 }
 
 #[test]
