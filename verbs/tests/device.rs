@@ -25,6 +25,8 @@ mod events;
 mod extended;
 #[path = "device/failures.rs"]
 mod failures;
+#[path = "device/leftovers.rs"]
+mod leftovers;
 #[path = "device/lifetimes.rs"]
 mod lifetimes;
 #[path = "device/memory.rs"]
