@@ -12,6 +12,9 @@
 //!
 //! Every wait has a deadline. After one has passed, the attempt is over; a [`Listener`] can go on.
 //!
+//! Datagrams have no connection, but their receiver can be found the same way:
+//! [`Listener::bind_datagram`] and [`Route::resolve_datagram`].
+//!
 //! librdmacm keeps a context of its own open on each device it has used, until the process ends. A
 //! deletion of the device (`rdma link delete`) may wait for that.
 //!
@@ -126,7 +129,7 @@ fn parameters(
         flow_control: 1,
         retry_count: options.retry,
         rnr_retry_count: options.rnr_retry,
-        srq: 0,
+        srq: queue_pair.shares_receives().into(),
         qp_num: queue_pair.number(),
     })
 }

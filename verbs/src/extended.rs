@@ -9,11 +9,13 @@
 //!
 //! An [`ExtendedQueuePair`] can complete to an ordinary [`CompletionQueue`]
 //! and an ordinary queue pair to an [`ExtendedCompletionQueue`].
+#![allow(unsafe_code)]
 
 use crate::completion::CompletionQueue;
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, errno_of};
 use crate::queue_pair::QueuePairOptions;
+use crate::sys;
 use crate::sysfs::Sysfs;
 
 mod poll;
@@ -58,6 +60,38 @@ pub struct ExtendedSupport {
 }
 
 impl Context {
+    /// The device's time now, in ticks of its clock: with the host's time around the call it
+    /// places the time stamps of completions between the host's own. A system call, or a read over
+    /// the bus.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] where the device does not tell, [`Error::Call`].
+    pub fn device_time(&self) -> Result<u64> {
+        let mut values = sys::ibv_values_ex {
+            comp_mask: sys::ibv_values_mask::IBV_VALUES_MASK_RAW_CLOCK.0,
+            raw_clock: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+        };
+        // SAFETY: the context is open, and `values` is a valid place that says what is asked for.
+        let code = unsafe { sys::ibv_query_rt_values_ex(self.0.as_ptr(), &raw mut values) };
+        match code {
+            0 => Ok(ticks(values.raw_clock)),
+            _ => {
+                let errno = errno_of(code);
+                Err(match errno.raw_os_error() {
+                    Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL) => Error::Unsupported {
+                        device: self.name().to_owned(),
+                        what: "telling its time (ibv_query_rt_values_ex)".to_owned(),
+                    },
+                    _ => {
+                        let cure = "has the device been removed?";
+                        self.0.call_failed("ibv_query_rt_values_ex", errno, cure)
+                    }
+                })
+            }
+        }
+    }
+
     /// Finds out what of the extended interface there is. Makes and destroys some objects.
     ///
     /// # Errors
@@ -83,6 +117,12 @@ impl Context {
             advised: !is_soft_roce(self),
         })
     }
+}
+
+/// The interface has a time here, and providers put ticks in place of its nanoseconds.
+fn ticks(clock: libc::timespec) -> u64 {
+    let seconds = clock.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000);
+    seconds.wrapping_add(clock.tv_nsec.cast_unsigned())
 }
 
 fn is_soft_roce(context: &Context) -> bool {
@@ -111,6 +151,12 @@ mod tests {
         let whole = DeviceClock { mask: u64::MAX, khz: 1_000_000 };
         assert_eq!(whole.nanoseconds(u64::MAX, 4), Some(5));
         assert_eq!(DeviceClock { mask: 1, khz: 0 }.nanoseconds(0, 1), None);
+    }
+
+    #[test]
+    fn the_devices_time_is_all_of_what_it_says() {
+        assert_eq!(ticks(libc::timespec { tv_sec: 0, tv_nsec: 7 << 40 }), 7 << 40);
+        assert_eq!(ticks(libc::timespec { tv_sec: 2, tv_nsec: 5 }), 2_000_000_005);
     }
 
     #[test]

@@ -22,19 +22,19 @@ pub(crate) use rdma_sys::{
     ibv_qp_attr_mask, ibv_qp_cap, ibv_qp_create_send_ops_flags, ibv_qp_ex, ibv_qp_init_attr,
     ibv_qp_init_attr_ex, ibv_qp_init_attr_mask, ibv_qp_state, ibv_qp_to_qp_ex, ibv_qp_type,
     ibv_query_device, ibv_query_device_ex, ibv_query_gid, ibv_query_gid_table, ibv_query_port,
-    ibv_query_qp, ibv_recv_wr, ibv_reg_dm_mr, ibv_reg_mr, ibv_rx_hash_conf, ibv_send_flags,
-    ibv_send_wr, ibv_sge, ibv_start_poll, ibv_wc, ibv_wc_flags, ibv_wc_opcode,
-    ibv_wc_read_byte_len, ibv_wc_read_completion_ts, ibv_wc_read_imm_data, ibv_wc_read_opcode,
-    ibv_wc_read_qp_num, ibv_wc_read_src_qp, ibv_wc_read_vendor_err, ibv_wc_read_wc_flags,
-    ibv_wr_abort, ibv_wr_atomic_cmp_swp, ibv_wr_atomic_fetch_add, ibv_wr_complete, ibv_wr_opcode,
-    ibv_wr_rdma_read, ibv_wr_rdma_write, ibv_wr_rdma_write_imm, ibv_wr_send, ibv_wr_send_imm,
-    ibv_wr_set_inline_data, ibv_wr_set_sge, ibv_wr_set_ud_addr, ibv_wr_start, rdma_accept,
-    rdma_ack_cm_event, rdma_bind_addr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id,
-    rdma_conn_param, rdma_connect, rdma_create_event_channel, rdma_create_id,
-    rdma_destroy_event_channel, rdma_destroy_id, rdma_disconnect, rdma_establish,
-    rdma_event_channel, rdma_get_cm_event, rdma_init_qp_attr, rdma_listen, rdma_migrate_id,
-    rdma_port_space, rdma_reject, rdma_resolve_addr, rdma_resolve_route, rdma_set_option, rdma_t,
-    rdma_ud_param, wr_t,
+    ibv_query_qp, ibv_query_rt_values_ex, ibv_recv_wr, ibv_reg_dm_mr, ibv_reg_mr, ibv_rx_hash_conf,
+    ibv_send_flags, ibv_send_wr, ibv_sge, ibv_start_poll, ibv_values_ex, ibv_values_mask, ibv_wc,
+    ibv_wc_flags, ibv_wc_opcode, ibv_wc_read_byte_len, ibv_wc_read_completion_ts,
+    ibv_wc_read_imm_data, ibv_wc_read_opcode, ibv_wc_read_qp_num, ibv_wc_read_src_qp,
+    ibv_wc_read_vendor_err, ibv_wc_read_wc_flags, ibv_wr_abort, ibv_wr_atomic_cmp_swp,
+    ibv_wr_atomic_fetch_add, ibv_wr_complete, ibv_wr_opcode, ibv_wr_rdma_read, ibv_wr_rdma_write,
+    ibv_wr_rdma_write_imm, ibv_wr_send, ibv_wr_send_imm, ibv_wr_set_inline_data, ibv_wr_set_sge,
+    ibv_wr_set_ud_addr, ibv_wr_start, rdma_accept, rdma_ack_cm_event, rdma_bind_addr,
+    rdma_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_conn_param, rdma_connect,
+    rdma_create_event_channel, rdma_create_id, rdma_destroy_event_channel, rdma_destroy_id,
+    rdma_disconnect, rdma_establish, rdma_event_channel, rdma_get_cm_event, rdma_init_qp_attr,
+    rdma_listen, rdma_migrate_id, rdma_port_space, rdma_reject, rdma_resolve_addr,
+    rdma_resolve_route, rdma_set_option, rdma_t, rdma_ud_param, wr_t,
 };
 
 // Completion events.
@@ -209,6 +209,7 @@ const _: () = {
     assert!(offset_of!(ibv_qp_init_attr_ex, send_ops_flags) == 128);
     assert!(size_of::<ibv_device_attr_ex>() == 400);
     assert!(size_of::<ibv_alloc_dm_attr>() == 16);
+    assert!(size_of::<ibv_values_ex>() == 24);
 };
 
 // The same for the connection manager's, whose unions the bindings write by hand.

@@ -1,7 +1,9 @@
 //! Requests built by function calls.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::fmt;
+use std::io;
 use std::ptr::{self, NonNull};
 
 use crate::completion::CompletionQueue;
@@ -11,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::memory::MemoryRegion;
 use crate::queue_pair::{QueuePair, QueuePairOptions, Queues};
 use crate::refusal::{PostError, PostFailure};
+use crate::shared_receive::SharedReceiveQueue;
 use crate::sys::{self, ibv_qp_create_send_ops_flags as flag, ibv_wr_opcode as opcode};
 use crate::transport::{OperationKind, Transport};
 use crate::work::{RegionId, SendRequest};
@@ -49,28 +52,61 @@ impl ProtectionDomain {
         recv_cq: &CompletionQueue,
         options: &QueuePairOptions,
     ) -> Result<ExtendedQueuePair> {
-        let atomics = self.context().limits().atomics;
         let queues = Queues { send: send_cq, recv: recv_cq, shared: None };
-        let operations = operations(options.transport, atomics);
-        let make = |domain: *mut sys::ibv_pd, attr: &mut sys::ibv_qp_init_attr| {
-            // SAFETY: as `QueuePair::create_by` promises: domain and queues are alive.
-            unsafe { create(domain, attr, operations) }
-        };
-        let queue_pair = QueuePair::create_by(self, queues, options, make)?;
-        let unsupported = || Error::Unsupported {
-            device: self.context().name().to_owned(),
-            what: "queue pairs of the extended interface (ibv_wr_*); post plain requests"
-                .to_owned(),
-        };
-        // SAFETY: the queue pair is alive; null for one that is not extended.
-        let raw = unsafe { sys::ibv_qp_to_qp_ex(queue_pair.as_ptr()) };
-        let raw = NonNull::new(raw).ok_or_else(unsupported)?;
-        // SAFETY: the queue pair is alive.
-        if !unsafe { complete(raw, operations) } {
-            return Err(unsupported());
-        }
-        Ok(ExtendedQueuePair { queue_pair, raw })
+        create(self, queues, options)
     }
+
+    /// The same, with receives taken from `shared`; see [`ProtectionDomain::create_queue_pair_on`].
+    ///
+    /// # Errors
+    ///
+    /// The same, and what [`ProtectionDomain::create_queue_pair_on`] gives.
+    pub fn create_extended_queue_pair_on(
+        &self,
+        send_cq: &CompletionQueue,
+        recv_cq: &CompletionQueue,
+        shared: &SharedReceiveQueue,
+        options: &QueuePairOptions,
+    ) -> Result<ExtendedQueuePair> {
+        create(self, Queues { send: send_cq, recv: recv_cq, shared: Some(shared) }, options)
+    }
+}
+
+fn create(
+    domain: &ProtectionDomain,
+    queues: Queues<'_>,
+    options: &QueuePairOptions,
+) -> Result<ExtendedQueuePair> {
+    let context = domain.context();
+    let operations = operations(options.transport, context.limits().atomics);
+    let unsupported = || Error::Unsupported {
+        device: context.name().to_owned(),
+        what: "queue pairs of the extended interface (ibv_wr_*); post plain requests".to_owned(),
+    };
+    let last = Cell::new(0);
+    let make = |domain: *mut sys::ibv_pd, attr: &mut sys::ibv_qp_init_attr| {
+        // SAFETY: as `QueuePair::create_by` promises: domain and queues are alive.
+        let raw = unsafe { make(domain, attr, operations) };
+        if raw.is_null() {
+            last.set(io::Error::last_os_error().raw_os_error().unwrap_or(0));
+        }
+        raw
+    };
+    let queue_pair = QueuePair::create_by(domain, queues, options, make).map_err(|error| {
+        // Providers that do not know the attribute call it invalid.
+        match last.get() {
+            libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL => unsupported(),
+            _ => error,
+        }
+    })?;
+    // SAFETY: the queue pair is alive; null for one that is not extended.
+    let raw = unsafe { sys::ibv_qp_to_qp_ex(queue_pair.as_ptr()) };
+    let raw = NonNull::new(raw).ok_or_else(unsupported)?;
+    // SAFETY: the queue pair is alive.
+    if !unsafe { complete(raw, operations) } {
+        return Err(unsupported());
+    }
+    Ok(ExtendedQueuePair { queue_pair, raw })
 }
 
 /// The operations to ask for, each of which fills in a function: all that the transport has.
@@ -96,7 +132,7 @@ fn operations(transport: Transport, atomics: bool) -> u64 {
 /// # Safety
 ///
 /// The domain and the queues in `attr` are alive, of one device, and outlive the queue pair.
-unsafe fn create(
+unsafe fn make(
     domain: *mut sys::ibv_pd,
     attr: &mut sys::ibv_qp_init_attr,
     operations: u64,

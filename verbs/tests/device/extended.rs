@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use fabricbench_verbs::{
-    Access, Context, Error, ExtendedCompletionQueue, ExtendedQueuePair, Kind, MemoryRegion, Opcode,
-    Operation, Port, PostFailure, ProtectionDomain, RecvRequest, RegionId, SendRequest, Status,
-    TimedCompletion, random_psn,
+    Access, Context, Error, ExtendedCompletionQueue, ExtendedQueuePair, GRH_BYTES, Kind,
+    MemoryRegion, Opcode, Operation, Port, PostFailure, ProtectionDomain, QueuePairOptions,
+    RecvRequest, RegionId, SendRequest, Status, TimedCompletion, Transport, random_psn,
 };
 
 use crate::pair::{OPTIONS, PATIENCE, REGION, device, everything_allowed, shared};
@@ -80,6 +80,17 @@ fn what_is_offered_is_found_out_and_what_is_not_is_refused_by_name() {
                 text.starts_with(&format!("not supported by {name}: completions with time")),
                 "{text}"
             );
+        }
+    }
+    match context.device_time() {
+        Ok(first) => {
+            let mask = limits.completion_timestamp_mask;
+            let passed = context.device_time().unwrap().wrapping_sub(first) & mask;
+            assert!(passed > 0 && passed < mask / 2, "{passed} ticks");
+        }
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.contains(&format!("{}: telling its time", context.name())), "{text}");
         }
     }
     let plain = context.create_extended_completion_queue(4, false);
@@ -215,4 +226,56 @@ fn an_event_tells_of_a_completion() {
     assert!(b.cq.queue().wait(PATIENCE).unwrap());
     assert_eq!(b.completions(1)[0].completion.check().unwrap().id(), 1);
     a.completions(1);
+}
+
+/// A datagram to another queue pair of the port, into a receive that it shares.
+#[test]
+fn datagrams_and_shared_receives_work_as_with_plain_queue_pairs() {
+    let Some(_guard) = shared() else { return };
+    let (context, port) = device();
+    if !offered(&context, &port) {
+        return;
+    }
+    let options = QueuePairOptions { transport: Transport::UnreliableDatagram, ..OPTIONS };
+    let pd = context.alloc_pd().unwrap();
+    let cq = context.create_extended_completion_queue(16, false).unwrap();
+    let mut receives = pd.create_shared_receive_queue(4).unwrap();
+    let region = pd.register(REGION, Access::LOCAL_WRITE).unwrap();
+    let room = receives.attach(&region).unwrap().range(0, GRH_BYTES as u32 + 64);
+    receives.post_recv(&RecvRequest::new(1, room)).unwrap();
+    let (sends, queue) = (cq.queue(), &receives);
+    let receiver = pd.create_extended_queue_pair_on(sends, sends, queue, &options).unwrap();
+    let mut sender = pd.create_extended_queue_pair(sends, sends, &options).unwrap();
+    assert!(receiver.queue_pair().shares_receives());
+    let allowed = everything_allowed();
+    for qp in [receiver.queue_pair(), sender.queue_pair()] {
+        qp.activate(&port, random_psn(), &allowed).unwrap();
+    }
+    let gid = context.choose_gid(port.number, None).unwrap();
+    let target = receiver.queue_pair().endpoint(&port, &gid, 0);
+    let way = pd.create_address_handle(&port, &gid, &target, &allowed).unwrap();
+    let peer = sender.attach_peer(&way, target.qpn, allowed.qkey).unwrap();
+    let id = sender.attach(&region).unwrap();
+    region.copy_in(8192, &[0x3c; 64]).unwrap();
+    let request = SendRequest::new(2, Operation::SendImm(5), id.range(8192, 64)).to(peer);
+    // Not without its destination.
+    let error = sender.post_send(&[SendRequest { peer: None, ..request }]).unwrap_err();
+    assert_eq!(error.reason, PostFailure::MissingPeer);
+    sender.post_send(&[request]).unwrap();
+    let (mut got, start) = (Vec::new(), Instant::now());
+    while got.len() < 2 {
+        let mut into = [TimedCompletion::default(); 4];
+        got.extend_from_slice(cq.poll(&mut into).unwrap());
+        assert!(start.elapsed() < PATIENCE, "{got:?}");
+    }
+    got.sort_by_key(|timed| timed.completion.id());
+    let [received, sent] = &got[..] else { panic!("{got:?}") };
+    assert_eq!(sent.completion.check().unwrap().opcode(), Opcode::SEND);
+    let received = received.completion.check().unwrap();
+    assert_eq!((received.byte_len(), received.immediate()), (GRH_BYTES as u32 + 64, Some(5)));
+    assert_eq!(received.source_queue_pair(), sender.queue_pair().number());
+    assert_eq!(received.queue_pair(), target.qpn);
+    let mut out = [0; 64];
+    region.copy_out(GRH_BYTES, &mut out).unwrap();
+    assert_eq!(out, [0x3c; 64]);
 }
