@@ -16,6 +16,21 @@
 //!
 //! libibverbs is loaded when the program starts and need not be there: [`devices`] then says so.
 //!
+//! # What there is
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`device`], [`context`], [`port`], [`gid`] | devices, their limits and ports, which GID to use and why |
+//! | [`domain`], [`memory`], [`mapping`], [`numa`] | memory that a device may use, where it lies and in which pages |
+//! | [`queue_pair`], [`connect`], [`state`], [`cm`] | queue pairs, and the ways to connect them |
+//! | [`transport`] | RC, UC and UD, and which operation goes with which |
+//! | [`work`], [`list`], [`refusal`] | work requests, alone and in lists, and why one is refused |
+//! | [`datagram`] | destinations of UD requests |
+//! | [`completion`], [`channel`], [`status`] | completions, polled or slept for, and how requests end |
+//! | [`shared_receive`] | receives that several queue pairs take from |
+//! | [`extended`] | posting and polling by function calls, with the device's time |
+//! | [`counters`], [`event`], [`locked`] | what a port counted, what befell the device, what may be pinned |
+//!
 //! # Example
 //!
 //! Two queue pairs of one device, connected to each other; between two hosts, [`Endpoint`] and
@@ -59,6 +74,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! More, as complete programs, in the examples: `verbs_loopback`, `verbs_datagrams` and
+//! `verbs_events`.
 
 mod attachment;
 pub mod channel;

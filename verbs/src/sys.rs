@@ -37,6 +37,10 @@ pub(crate) use rdma_sys::{
     rdma_resolve_route, rdma_set_option, rdma_t, rdma_ud_param, wr_t,
 };
 
+// Only laid out: libibverbs' inline functions call a provider through it.
+#[cfg(target_pointer_width = "64")]
+use rdma_sys::ibv_context_ops;
+
 // Completion events.
 pub(crate) use rdma_sys::{
     ibv_ack_cq_events, ibv_comp_channel, ibv_create_comp_channel, ibv_destroy_comp_channel,
@@ -130,6 +134,15 @@ const _: () = {
     assert!(offset_of!(ibv_wc, wc_flags) == 36);
     assert!(size_of::<ibv_comp_channel>() == 16);
     assert!(offset_of!(ibv_comp_channel, fd) == 8);
+    assert!(offset_of!(ibv_context, ops) == 8);
+    assert!(offset_of!(ibv_context_ops, poll_cq) == 88);
+    assert!(offset_of!(ibv_context_ops, req_notify_cq) == 96);
+    assert!(offset_of!(ibv_context_ops, post_srq_recv) == 160);
+    assert!(offset_of!(ibv_context_ops, post_send) == 200);
+    assert!(offset_of!(ibv_context_ops, post_recv) == 208);
+    assert!(offset_of!(ibv_srq, context) == 0);
+    assert!(offset_of!(ibv_qp, context) == 0);
+    assert!(offset_of!(ibv_cq, context) == 0);
     assert!(offset_of!(ibv_cq, cq_context) == 16);
     assert!(offset_of!(ibv_cq, cqe) == 28);
     assert!(size_of::<ibv_srq_attr>() == 12);

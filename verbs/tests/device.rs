@@ -21,6 +21,8 @@ mod cm;
 mod datagrams;
 #[path = "device/events.rs"]
 mod events;
+#[path = "device/examples.rs"]
+mod examples;
 #[path = "device/extended.rs"]
 mod extended;
 #[path = "device/failures.rs"]
