@@ -30,6 +30,8 @@ fn cycle(context: &Context, port: &Port, number: usize) {
         let b = End::of(qp, cq);
         let id = queue.attach(&b.region).unwrap();
         queue.post_recv(&RecvRequest::new(7, id.range(0, 256))).unwrap();
+        // Gone only with the queue pair on it, or the device refuses and it stays.
+        drop(queue);
         run(Pair::joined(a, b, port.clone(), &everything_allowed()));
     } else {
         let (a, b) = (end(), end());
