@@ -8,7 +8,7 @@ use crate::{
     control::SHORTEST_SILENCE,
     plan::{Sizes, parse_bytes},
     session::Affinity,
-    transport::VerbsSettings,
+    transport::{MOST_QUEUE_PAIRS, VerbsSettings, verbs::LONGEST_LIST},
 };
 
 /// Options of the verbs transports, with perftest's letters where it has them.
@@ -30,7 +30,15 @@ pub(super) struct VerbsOptions {
     /// GID index on the server, where it differs
     #[arg(long, value_name = "INDEX")]
     peer_gid_index: Option<u32>,
-    /// Receives kept posted
+    /// Queue pairs in a push, each with its own depth
+    #[arg(short = 'q', long = "qp", value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUE_PAIRS)))]
+    queue_pairs: u32,
+    /// Messages posted by one call in a push
+    #[arg(short = 'l', long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=LONGEST_LIST as i64))]
+    post_list: u32,
+    /// Receives kept posted on each queue pair
     #[arg(short = 'r', long, value_name = "N", default_value_t = 512,
           value_parser = clap::value_parser!(u32).range(2..=32_768))]
     rx_depth: u32,
@@ -55,6 +63,10 @@ pub(super) struct VerbsOptions {
     #[arg(short = 'u', long, value_name = "EXPONENT", default_value_t = 14,
           value_parser = clap::value_parser!(u8).range(0..=31))]
     qp_timeout: u8,
+    /// Retransmissions before a request fails
+    #[arg(long, value_name = "N", default_value_t = 7,
+          value_parser = clap::value_parser!(u8).range(0..=7))]
+    retry_count: u8,
 }
 
 impl VerbsOptions {
@@ -72,6 +84,9 @@ impl VerbsOptions {
             service_level: self.sl,
             traffic_class: self.tos,
             timeout: self.qp_timeout,
+            retry: self.retry_count,
+            queue_pairs: self.queue_pairs,
+            post_list: self.post_list,
         }
     }
 

@@ -24,7 +24,7 @@ use crate::{
     control::{Client, ConnectError, parse_host},
     engine::WarmUp,
     observe::is_emulated_machine,
-    plan::{LEAST_MESSAGES, Pattern, Plan, Sizes, Stop, TransportName},
+    plan::{LEAST_MESSAGES, Pattern, Plan, Service, Sizes, Stop, TransportName, VerbsName},
     report::{Document, PlanRecord, ResultFile, SCHEMA, Status, csv, long, table},
     run::{Rules, RunError},
     session::{Affinity, Host, Initiating, bind_thread},
@@ -37,14 +37,23 @@ pub(super) struct RunArguments {
     /// host, for what loopback and one RDMA device can show]
     #[arg(value_name = "HOST")]
     host: Option<String>,
-    /// Transports, separated by commas: verbs-write, verbs-send, grpc@PATH, grpc-stock@PATH,
-    /// tcp@PATH; PATH is ipoib, ethernet, loopback or an interface [default: verbs-write,
-    /// verbs-send, grpc@ipoib, grpc@ethernet; without HOST grpc@loopback for the last two]
+    /// Transports, separated by commas: verbs-OP with OP write, write-imm, send, send-imm, read,
+    /// fetch-add, compare-swap (verbs-uc-OP, verbs-ud-OP: unreliable; `verbs`: all that exist);
+    /// grpc@PATH, grpc-stock@PATH, tcp@PATH with PATH ipoib, ethernet, loopback or an interface
+    /// [default: verbs-write, verbs-send, grpc@ipoib, grpc@ethernet; without HOST grpc@loopback for
+    /// the last two]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    transport: Vec<TransportName>,
-    /// Patterns, separated by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "latency,bandwidth")]
+    transport: Vec<String>,
+    /// Service of the verbs transports that name none, as perftest's -c
+    #[arg(short = 'c', long = "connection", value_name = "SERVICE", value_enum,
+          ignore_case = true, default_value_t = ServiceName::Rc)]
+    service: ServiceName,
+    /// Patterns, separated by commas [default: latency, bandwidth; of reads fetch, of atomics rate]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pattern: Vec<PatternName>,
+    /// Both directions at once, as perftest's -b: the pattern bidirectional alone
+    #[arg(short = 'b', long = "bidirectional", conflicts_with = "pattern")]
+    bidirectional: bool,
     /// Message sizes: 64, 4K, 2:8M:x2 (doubling), 4K:64K:+4K, or several by commas
     #[arg(short = 's', long, value_name = "SPEC", default_value = "2:8M:x4",
           value_parser = parse_sizes)]
@@ -118,6 +127,44 @@ enum PatternName {
     Latency,
     /// Push, confirmed by the receiver
     Bandwidth,
+    /// Push in both directions at once
+    Bidirectional,
+    /// Reads
+    Fetch,
+    /// Operations a second
+    Rate,
+}
+
+impl PatternName {
+    fn pattern(self) -> Pattern {
+        match self {
+            Self::Latency => Pattern::Latency,
+            Self::Bandwidth => Pattern::Bandwidth,
+            Self::Bidirectional => Pattern::Bidirectional,
+            Self::Fetch => Pattern::Fetch,
+            Self::Rate => Pattern::Rate,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ServiceName {
+    /// Reliable connection
+    Rc,
+    /// Unreliable connection
+    Uc,
+    /// Unreliable datagram
+    Ud,
+}
+
+impl ServiceName {
+    fn service(self) -> Service {
+        match self {
+            Self::Rc => Service::Rc,
+            Self::Uc => Service::Uc,
+            Self::Ud => Service::Ud,
+        }
+    }
 }
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
@@ -204,11 +251,11 @@ const LARGEST_EXACT: u64 = (1 << 53) - 1;
 fn plan(arguments: &RunArguments) -> Result<Plan, Failure> {
     let transports = transports(arguments)?;
     let mut patterns = Vec::new();
+    if arguments.bidirectional {
+        patterns.push(Pattern::Bidirectional);
+    }
     for pattern in &arguments.pattern {
-        let pattern = match pattern {
-            PatternName::Latency => Pattern::Latency,
-            PatternName::Bandwidth => Pattern::Bandwidth,
-        };
+        let pattern = pattern.pattern();
         if !patterns.contains(&pattern) {
             patterns.push(pattern);
         }
@@ -239,11 +286,22 @@ fn plan(arguments: &RunArguments) -> Result<Plan, Failure> {
 
 fn transports(arguments: &RunArguments) -> Result<Vec<TransportName>, Failure> {
     let mut transports: Vec<TransportName> = Vec::new();
-    for transport in &arguments.transport {
-        if transports.contains(transport) {
-            return Err(Failure::Usage(format!("transport {transport} is named twice")));
+    for text in &arguments.transport {
+        let named: Vec<TransportName> = match text.as_str() {
+            "verbs" => VerbsName::all().map(TransportName::Verbs).collect(),
+            name => {
+                let service = arguments.service.service();
+                let named = TransportName::parse(name, service)
+                    .map_err(|error| Failure::Usage(format!("--transport: {error}")))?;
+                vec![named]
+            }
+        };
+        for transport in named {
+            if transports.contains(&transport) {
+                return Err(Failure::Usage(format!("transport {transport} is named twice")));
+            }
+            transports.push(transport);
         }
-        transports.push(transport.clone());
     }
     if transports.is_empty() {
         let names: &[&str] = match arguments.host {
@@ -251,7 +309,8 @@ fn transports(arguments: &RunArguments) -> Result<Vec<TransportName>, Failure> {
             None => &["verbs-write", "verbs-send", "grpc@loopback"],
         };
         for name in names {
-            transports.push(name.parse().map_err(Failure::error)?);
+            let service = arguments.service.service();
+            transports.push(TransportName::parse(name, service).map_err(Failure::error)?);
         }
     }
     Ok(transports)
@@ -336,6 +395,7 @@ fn document(arguments: &RunArguments, plan: &Plan, here: &Host) -> Document {
             sizes.push(cell.size);
         }
     }
+    sizes.sort_unstable();
     let stop = match plan.stop {
         Stop::Messages(messages) => format!("{messages} messages a cell"),
         Stop::After(time) => {

@@ -3,7 +3,7 @@
 use super::{EngineError, Phase, Task, enough};
 use crate::{
     clock::Clock,
-    transport::{Completed, Initiator, Operation, Patience},
+    transport::{Completed, Initiator, Operation, Patience, Received},
 };
 
 /// What a push slice measured.
@@ -11,8 +11,14 @@ use crate::{
 pub struct PushRecord {
     /// Messages that were not timed.
     pub warm_up: u64,
-    /// Messages that were timed.
+    /// Messages that were timed and have arrived.
     pub timed: u64,
+    /// Messages that were timed and have not: only where that is no error.
+    pub lost: u64,
+    /// Messages that the far side pushed meanwhile, warm-up excluded.
+    pub returned: u64,
+    /// All messages that the far side pushed.
+    pub returned_in_all: u64,
     /// From the first timed submission until the receiver had confirmed the last byte, in
     /// nanoseconds.
     pub elapsed: u64,
@@ -33,14 +39,22 @@ pub fn measure_bandwidth<I: Initiator, C: Clock>(
     let warmed = push.run(clock, Phase::WarmUp, start, |sent, elapsed| {
         sent >= warm_up.messages || u128::from(elapsed) >= warm_up.time.as_nanos()
     })?;
-    push.confirm()?;
+    let before = push.confirm()?;
 
     let start = clock.now();
-    let timed =
+    let sent =
         push.run(clock, Phase::Measuring, start, |sent, elapsed| enough(task, sent, elapsed))?;
-    push.confirm()?;
+    let after = push.confirm()?;
     let elapsed = clock.nanoseconds(start, clock.now());
-    Ok(PushRecord { warm_up: warmed, timed, elapsed })
+    let timed = after.messages.saturating_sub(before.messages).min(sent);
+    Ok(PushRecord {
+        warm_up: warmed,
+        timed,
+        lost: sent - timed,
+        returned: after.returned.saturating_sub(before.returned),
+        returned_in_all: after.returned,
+        elapsed,
+    })
 }
 
 struct Push<'a, I> {
@@ -100,12 +114,13 @@ impl<'a, I: Initiator> Push<'a, I> {
         }
     }
 
-    fn confirm(&mut self) -> Result<(), EngineError> {
+    fn confirm(&mut self) -> Result<Received, EngineError> {
         let phase = Phase::Confirming;
         let received =
             self.initiator.confirm(self.patience).map_err(|error| phase.failed(error))?;
-        if received.messages == self.token {
-            return Ok(());
+        let all = received.messages == self.token;
+        if all || (self.initiator.is_lossy() && received.messages < self.token) {
+            return Ok(received);
         }
         // Or else the clock would have stopped before the last byte was there.
         Err(EngineError::Unconfirmed { sent: self.token, received: received.messages })

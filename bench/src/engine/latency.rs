@@ -14,6 +14,8 @@ pub struct PingPongRecord {
     pub warm_up: u64,
     /// Round trips that were timed.
     pub timed: u64,
+    /// Messages that were lost and sent again; their round trips are not recorded.
+    pub lost: u64,
     /// From the first timed submission to the last echo, in nanoseconds.
     pub elapsed: u64,
 }
@@ -33,17 +35,24 @@ pub fn measure_latency<I: Initiator, C: Clock>(
 ) -> Result<PingPongRecord, EngineError> {
     let mut done = Completed::new();
     let warm_up = warm_up(initiator, clock, task, &mut done)?;
-    let mut timed = 0;
+    let (mut timed, lost_before) = (0, initiator.lost());
+    let mut lost = lost_before;
     let start = clock.now();
     let mut last = start;
     loop {
         round_trip(initiator, task.patience, Phase::Measuring, warm_up + timed, &mut done)?;
         let now = clock.now();
-        histogram.record(clock.nanoseconds(last, now));
+        // The time of a round trip in which a message was lost is that of our patience.
+        if initiator.lost() == lost {
+            histogram.record(clock.nanoseconds(last, now));
+        } else {
+            lost = initiator.lost();
+        }
         last = now;
         timed += 1;
         if enough(task, timed, clock.nanoseconds(start, now)) {
-            return Ok(PingPongRecord { warm_up, timed, elapsed: clock.nanoseconds(start, now) });
+            let (lost, elapsed) = (lost - lost_before, clock.nanoseconds(start, now));
+            return Ok(PingPongRecord { warm_up, timed, lost, elapsed });
         }
     }
 }

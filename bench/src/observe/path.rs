@@ -25,20 +25,24 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// At the client, after `messages` of `cell`.
+    /// At the client, after `messages` of `cell` were sent and `returned` pushed back.
     #[must_use]
-    pub fn by_initiator(cell: &Cell, messages: u64) -> Self {
-        let received = match cell.pattern {
-            Pattern::Latency => messages,
-            Pattern::Bandwidth => 0,
+    pub fn by_initiator(cell: &Cell, messages: u64, returned: u64) -> Self {
+        let (sent, received) = match cell.pattern {
+            // An atomic carries its operands there and the value before back.
+            _ if cell.transport.is_atomic() => (messages, messages),
+            Pattern::Fetch => (0, messages),
+            _ if cell.is_full_round_trip() => (0, messages),
+            Pattern::Latency => (messages, messages),
+            Pattern::Bandwidth | Pattern::Rate | Pattern::Bidirectional => (messages, returned),
         };
-        Self { size: cell.size, sent: messages, received }
+        Self { size: cell.size, sent, received }
     }
 
     /// At the server.
     #[must_use]
-    pub fn by_responder(cell: &Cell, messages: u64) -> Self {
-        let Self { size, sent, received } = Self::by_initiator(cell, messages);
+    pub fn by_responder(cell: &Cell, messages: u64, returned: u64) -> Self {
+        let Self { size, sent, received } = Self::by_initiator(cell, messages, returned);
         Self { size, sent: received, received: sent }
     }
 

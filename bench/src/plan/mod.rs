@@ -5,6 +5,7 @@ mod payload;
 mod size;
 mod stop;
 mod transport;
+mod verbs;
 
 use std::fmt;
 
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 pub use payload::Payload;
 pub use size::{MOST_SIZES, SizeError, Sizes, display_bytes, parse_bytes};
 pub use stop::{LEAST_MESSAGES, Stop};
-pub use transport::{GrpcTuning, TransportName, UnknownTransport, VerbsOperation};
+pub use transport::{GrpcTuning, TransportName, UnknownTransport};
+pub use verbs::{ATOMIC_BYTES, Service, VerbsName, VerbsOperation};
 
 /// Who sends what, and what is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,14 +26,41 @@ pub enum Pattern {
     /// Push: messages one way, as many in flight as the depth allows, the last one confirmed by
     /// the receiver before the clock stops.
     Bandwidth,
+    /// Push in both directions at once; figures are the sum of both.
+    Bidirectional,
+    /// The initiator takes data from the far side, as many requests in flight as the depth allows.
+    Fetch,
+    /// Operations a second, as many in flight as the depth allows.
+    Rate,
+}
+
+impl Pattern {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Latency, Self::Bandwidth, Self::Bidirectional, Self::Fetch, Self::Rate];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Bandwidth => "bandwidth",
+            Self::Bidirectional => "bidirectional",
+            Self::Fetch => "fetch",
+            Self::Rate => "rate",
+        }
+    }
+
+    /// Whether one operation is in flight and each is timed.
+    #[must_use]
+    pub fn is_timed_one_by_one(self) -> bool {
+        self == Self::Latency
+    }
 }
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Latency => "latency",
-            Self::Bandwidth => "bandwidth",
-        })
+        f.pad(self.name())
     }
 }
 
@@ -44,6 +73,43 @@ pub struct Cell {
     pub pattern: Pattern,
     /// Message size in bytes.
     pub size: u64,
+}
+
+impl Cell {
+    /// Whether its latency is that of a full round trip: no half of it is the same as the other.
+    #[must_use]
+    pub fn is_full_round_trip(&self) -> bool {
+        matches!(&self.transport, TransportName::Verbs(verbs) if verbs.operation.is_one_sided())
+    }
+
+    /// Whether the far side's processor does not notice its messages.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        matches!(&self.transport, TransportName::Verbs(VerbsName { operation, .. })
+            if *operation == VerbsOperation::Read)
+    }
+
+    /// Whether messages may be lost without an error.
+    #[must_use]
+    pub fn is_lossy(&self) -> bool {
+        matches!(&self.transport, TransportName::Verbs(verbs) if verbs.service.is_lossy())
+    }
+
+    /// Why there is no such cell, whatever the hosts; `None` if there is.
+    #[must_use]
+    pub fn impossible(&self) -> Option<String> {
+        let possible = self.transport.patterns();
+        if !possible.contains(&self.pattern) {
+            let names: Vec<_> = possible.iter().map(|pattern| pattern.name()).collect();
+            return Some(format!(
+                "{} is not measured in the pattern {}, but in {}",
+                self.transport,
+                self.pattern,
+                names.join(", ")
+            ));
+        }
+        None
+    }
 }
 
 impl fmt::Display for Cell {
@@ -66,7 +132,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Every pattern at every size over every transport.
+    /// Every pattern at every size over every transport; atomics at their own size only.
+    ///
+    /// Without patterns: for each transport its latency and what comes nearest to bandwidth.
     #[must_use]
     pub fn new(
         transports: &[TransportName],
@@ -76,11 +144,34 @@ impl Plan {
         rounds: u32,
         seed: u64,
     ) -> Self {
+        let mut all_sizes = sizes.as_slice().to_vec();
+        if transports.iter().any(TransportName::is_atomic) {
+            all_sizes.push(ATOMIC_BYTES);
+            all_sizes.sort_unstable();
+            all_sizes.dedup();
+        }
+        let wanted = |transport: &TransportName, pattern: Pattern| {
+            if patterns.is_empty() {
+                transport.usual_patterns().any(|usual| usual == pattern)
+            } else {
+                patterns.contains(&pattern)
+            }
+        };
+        let sized = |transport: &TransportName, size: u64| {
+            if transport.is_atomic() {
+                size == ATOMIC_BYTES
+            } else {
+                sizes.as_slice().contains(&size)
+            }
+        };
+        let order = if patterns.is_empty() { &Pattern::ALL[..] } else { patterns };
         let mut cells = Vec::new();
-        for &pattern in patterns {
-            for &size in sizes.as_slice() {
+        for &pattern in order {
+            for &size in &all_sizes {
                 for transport in transports {
-                    cells.push(Cell { transport: transport.clone(), pattern, size });
+                    if wanted(transport, pattern) && sized(transport, size) {
+                        cells.push(Cell { transport: transport.clone(), pattern, size });
+                    }
                 }
             }
         }
@@ -129,6 +220,39 @@ mod tests {
                 "tcp@loopback bandwidth 8 B",
             ]
         );
+    }
+
+    #[test]
+    fn what_a_transport_cannot_do_is_told_and_atomics_have_one_size() {
+        let name = |text: &str| text.parse::<TransportName>().unwrap();
+        let plan = Plan::new(
+            &[name("verbs-read"), name("verbs-fetch-add"), name("verbs-send")],
+            &[],
+            &Sizes::parse("64,128").unwrap(),
+            Stop::default(),
+            1,
+            7,
+        );
+        let shown: Vec<_> = plan.cells.iter().map(Cell::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "verbs-fetch-add latency 8 B",
+                "verbs-read latency 64 B",
+                "verbs-send latency 64 B",
+                "verbs-read latency 128 B",
+                "verbs-send latency 128 B",
+                "verbs-send bandwidth 64 B",
+                "verbs-send bandwidth 128 B",
+                "verbs-read fetch 64 B",
+                "verbs-read fetch 128 B",
+                "verbs-fetch-add rate 8 B",
+            ]
+        );
+        assert!(plan.cells.iter().all(|cell| cell.impossible().is_none()));
+        let cell = Cell { transport: name("verbs-read"), pattern: Pattern::Bandwidth, size: 8 };
+        let reason = cell.impossible().unwrap();
+        assert!(reason.ends_with("but in latency, fetch, rate"), "{reason}");
     }
 
     #[test]

@@ -6,14 +6,10 @@ use fabricbench_ipoib::PathName;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A verbs operation that can carry a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum VerbsOperation {
-    /// RDMA write into memory that the receiver polls.
-    Write,
-    /// Send into a posted receive.
-    Send,
-}
+use super::{
+    Pattern,
+    verbs::{Service, VerbsName},
+};
 
 /// How the gRPC stack is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,8 +23,8 @@ pub enum GrpcTuning {
 /// How a message travels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TransportName {
-    /// Reliable-connection queue pairs on an RDMA device.
-    Verbs(VerbsOperation),
+    /// Queue pairs on an RDMA device.
+    Verbs(VerbsName),
     /// gRPC over TCP through the interface that the path names.
     Grpc(GrpcTuning, PathName),
     /// Plain TCP through the interface that the path names: the floor under gRPC.
@@ -37,28 +33,83 @@ pub enum TransportName {
 
 /// A transport name that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "unknown transport `{0}`; known are verbs-write, verbs-send, grpc@PATH, grpc-stock@PATH, tcp@PATH, where PATH is ipoib, ethernet, loopback or an interface"
-)]
-pub struct UnknownTransport(String);
+pub enum UnknownTransport {
+    /// Nothing has that name.
+    #[error(
+        "unknown transport `{0}`; known are verbs-OP, verbs-uc-OP, verbs-ud-OP (OP is write, \
+         write-imm, send, send-imm, read, fetch-add or compare-swap), grpc@PATH, grpc-stock@PATH, \
+         tcp@PATH, where PATH is ipoib, ethernet, loopback or an interface"
+    )]
+    Name(String),
+    /// The service does not have the operation.
+    #[error("transport `{name}` does not exist: {reason}")]
+    Impossible {
+        /// What was asked for.
+        name: String,
+        /// Why there is no such thing.
+        reason: String,
+    },
+}
 
 impl FromStr for TransportName {
     type Err = UnknownTransport;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unknown = || UnknownTransport(text.to_owned());
+        Self::parse(text, Service::Rc)
+    }
+}
+
+impl TransportName {
+    /// Reads a name; verbs that name no service get `service`.
+    ///
+    /// # Errors
+    /// [`UnknownTransport`].
+    pub fn parse(text: &str, service: Service) -> Result<Self, UnknownTransport> {
+        let unknown = || UnknownTransport::Name(text.to_owned());
         let (kind, path) = match text.split_once('@') {
             Some((kind, path)) => (kind, Some(parse_path(path).ok_or_else(unknown)?)),
             None => (text, None),
         };
+        if let (Some(verbs), None) = (kind.strip_prefix("verbs-"), &path) {
+            return VerbsName::parse(verbs, service).map(Self::Verbs).map_err(
+                |reason| match reason {
+                    Some(reason) => UnknownTransport::Impossible { name: text.to_owned(), reason },
+                    None => unknown(),
+                },
+            );
+        }
         match (kind, path) {
-            ("verbs-write", None) => Ok(Self::Verbs(VerbsOperation::Write)),
-            ("verbs-send", None) => Ok(Self::Verbs(VerbsOperation::Send)),
             ("grpc", Some(path)) => Ok(Self::Grpc(GrpcTuning::Tuned, path)),
             ("grpc-stock", Some(path)) => Ok(Self::Grpc(GrpcTuning::Stock, path)),
             ("tcp", Some(path)) => Ok(Self::Tcp(path)),
             _ => Err(unknown()),
         }
+    }
+}
+
+impl TransportName {
+    /// The patterns it can be measured in.
+    #[must_use]
+    pub fn patterns(&self) -> &'static [Pattern] {
+        match self {
+            Self::Verbs(verbs) => verbs.operation.patterns(),
+            Self::Grpc(..) | Self::Tcp(_) => &[Pattern::Latency, Pattern::Bandwidth, Pattern::Rate],
+        }
+    }
+
+    /// Latency, and the first that it has of bandwidth, fetch and rate.
+    pub(super) fn usual_patterns(&self) -> impl Iterator<Item = Pattern> + use<> {
+        let has = self.patterns();
+        let load = [Pattern::Bandwidth, Pattern::Fetch, Pattern::Rate]
+            .into_iter()
+            .find(|pattern| has.contains(pattern));
+        std::iter::once(Pattern::Latency).chain(load)
+    }
+
+    /// Whether every message has the same size, that of an atomic.
+    #[must_use]
+    pub fn is_atomic(&self) -> bool {
+        matches!(self, Self::Verbs(verbs) if verbs.operation.is_atomic())
     }
 }
 
@@ -88,8 +139,7 @@ fn path_text(path: &PathName) -> &str {
 impl fmt::Display for TransportName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Verbs(VerbsOperation::Write) => f.pad("verbs-write"),
-            Self::Verbs(VerbsOperation::Send) => f.pad("verbs-send"),
+            Self::Verbs(verbs) => f.pad(&verbs.to_string()),
             Self::Grpc(GrpcTuning::Tuned, path) => f.pad(&format!("grpc@{}", path_text(path))),
             Self::Grpc(GrpcTuning::Stock, path) => {
                 f.pad(&format!("grpc-stock@{}", path_text(path)))
@@ -120,7 +170,10 @@ mod tests {
     fn names_read_back_as_they_are_shown() {
         for name in [
             "verbs-write",
-            "verbs-send",
+            "verbs-send-imm",
+            "verbs-uc-write",
+            "verbs-ud-send",
+            "verbs-compare-swap",
             "grpc@ipoib",
             "grpc@ethernet",
             "grpc-stock@eth-a",
@@ -128,6 +181,10 @@ mod tests {
             "tcp@ib0.8001",
         ] {
             assert_eq!(name.parse::<TransportName>().unwrap().to_string(), name);
+        }
+        for (short, long) in [("verbs-atomic", "verbs-fetch-add"), ("verbs-rc-send", "verbs-send")]
+        {
+            assert_eq!(short.parse::<TransportName>().unwrap().to_string(), long);
         }
         assert_eq!("grpc@lo".parse::<TransportName>().unwrap().to_string(), "grpc@loopback");
     }
@@ -138,6 +195,7 @@ mod tests {
             "",
             "verbs",
             "verbs-write@eth0",
+            "verbs-xrc-send",
             "grpc",
             "grpc@",
             "tcp@a/b",
@@ -146,7 +204,7 @@ mod tests {
             "tcp@averyveryverylongname",
         ] {
             let error = name.parse::<TransportName>().unwrap_err().to_string();
-            assert!(error.contains("verbs-write") && error.contains(name), "{error}");
+            assert!(error.contains("verbs-OP") && error.contains(name), "{error}");
         }
     }
 }

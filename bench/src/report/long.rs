@@ -35,7 +35,10 @@ pub fn long(document: &Document) -> String {
         }
     }
     let table = table.trim_fmt();
-    format!("{table}\nlatencies are half round trips; MB = 10^6 bytes\n\n{}", notes(document))
+    format!(
+        "{table}\nlatencies are half round trips, of reads and atomics whole ones; MB = 10^6 bytes\n\n{}",
+        notes(document)
+    )
 }
 
 fn row(cell: &CellRecord) -> Vec<String> {

@@ -12,7 +12,7 @@ pub use file::{OutputError, ResultFile};
 pub use long::long;
 pub use schema::{
     Absent, CellRecord, CellSettings, Counters, CpuCost, Document, Environment, Latency,
-    LatencyKind, Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord, SCHEMA, Status,
-    Throughput,
+    LatencyKind, Loss, Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord, SCHEMA,
+    Status, Throughput,
 };
 pub use table::table;

@@ -133,6 +133,9 @@ pub struct CellRecord {
     /// How much of what arrived was compared with what was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<PayloadCheck>,
+    /// Where messages may be lost without an error: how many were.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub loss: Option<Loss>,
     /// What was in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<CellSettings>,
@@ -193,6 +196,25 @@ pub struct Path {
 pub enum LatencyKind {
     /// Half of the time from submission to the arrival of the echo.
     HalfRoundTrip,
+    /// All of it: of operations whose way back is not their way there.
+    RoundTrip,
+}
+
+impl LatencyKind {
+    /// Which share of a round trip it is.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        match self {
+            Self::HalfRoundTrip => 0.5,
+            Self::RoundTrip => 1.0,
+        }
+    }
+
+    /// The latency of a round trip, in its unit.
+    #[must_use]
+    pub fn of(self, round_trip: u64) -> f64 {
+        round_trip as f64 * self.share()
+    }
 }
 
 /// Times of one cell over all its rounds.
@@ -235,9 +257,10 @@ pub struct Absent {
 /// Rates of one cell over all its rounds: totals by total time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// Payload bytes each way per second.
+    /// Payload bytes that arrived, per second: each way in a ping-pong, the sum of both in the
+    /// pattern `bidirectional`.
     pub bytes_per_s: f64,
-    /// Messages each way per second.
+    /// Messages of these, per second.
     pub messages_per_s: f64,
 }
 
@@ -289,6 +312,15 @@ pub struct PayloadCheck {
     pub verified_messages: u64,
     /// Of these, different.
     pub corrupt_messages: u64,
+}
+
+/// Messages of a service that does not send again what was lost, warm-up excluded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Messages sent. In a ping-pong, one that was sent again counts again.
+    pub sent: u64,
+    /// Of these, those that did not arrive, or whose answer did not.
+    pub lost: u64,
 }
 
 /// What was in force for a cell.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{CellRecord, Counters, Document, Path, PathKind, Status, number::figure};
+use super::{CellRecord, Counters, Document, LatencyKind, Path, PathKind, Status, number::figure};
 use crate::plan::{Pattern, TransportName, display_bytes};
 
 /// The table as text, with what a reader must know about each column under it.
@@ -12,7 +12,14 @@ use crate::plan::{Pattern, TransportName, display_bytes};
 pub fn table(document: &Document) -> String {
     let mut text = String::new();
     for &pattern in &document.plan.patterns {
-        let _ = writeln!(text, "{}\n{}\n", title(pattern), block(document, pattern));
+        let has = |transport: &&TransportName| {
+            let mut cells = document.cells.iter();
+            cells.any(|cell| cell.pattern == pattern && cell.transport == **transport)
+        };
+        let columns: Vec<_> = document.plan.transports.iter().filter(has).collect();
+        for columns in columns.chunks(COLUMNS) {
+            let _ = writeln!(text, "{}\n{}\n", title(pattern), block(document, pattern, columns));
+        }
     }
     text.push_str(&notes(document));
     text
@@ -32,29 +39,40 @@ pub(super) fn notes(document: &Document) -> String {
 fn title(pattern: Pattern) -> &'static str {
     match pattern {
         Pattern::Latency => {
-            "latency: half of the round trip in us, median (p99); one message in flight"
+            "latency: half of the round trip in us, median (p99); one message in flight; \
+             RT: the whole round trip"
         }
         Pattern::Bandwidth => {
             "bandwidth: MB/s (10^6 bytes of payload a second), confirmed by the receiver"
         }
+        Pattern::Bidirectional => {
+            "bidirectional: MB/s (10^6 bytes of payload a second), the sum of both directions, \
+             confirmed by the receivers"
+        }
+        Pattern::Fetch => "fetch: MB/s (10^6 bytes of payload a second) that have arrived here",
+        Pattern::Rate => "rate: thousands of operations a second",
     }
 }
 
-fn block(document: &Document, pattern: Pattern) -> String {
+/// Transports side by side: more would not fit a terminal.
+const COLUMNS: usize = 7;
+
+fn block(document: &Document, pattern: Pattern, transports: &[&TransportName]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let names = document.plan.transports.iter().map(TransportName::to_string);
+    let names = transports.iter().map(|transport| transport.to_string());
     table.set_header(std::iter::once("size".to_owned()).chain(names));
     for &size in &document.plan.sizes {
-        let figures = document.plan.transports.iter().map(|transport| {
-            document
-                .cells
-                .iter()
-                .find(|cell| {
-                    cell.pattern == pattern && cell.size == size && cell.transport == *transport
-                })
-                .map_or_else(|| "-".to_owned(), shown)
-        });
+        let cell = |transport: &TransportName| {
+            document.cells.iter().find(|cell| {
+                cell.pattern == pattern && cell.size == size && cell.transport == *transport
+            })
+        };
+        let cells: Vec<_> = transports.iter().map(|transport| cell(transport)).collect();
+        if cells.iter().all(Option::is_none) {
+            continue;
+        }
+        let figures = cells.into_iter().map(|cell| cell.map_or_else(|| "-".to_owned(), shown));
         let first = display_bytes(size).to_string();
         table.add_row(std::iter::once(first).chain(figures));
     }
@@ -75,9 +93,23 @@ fn shown(cell: &CellRecord) -> String {
     let microseconds = |nanoseconds: Option<f64>| nanoseconds.map(|value| value / 1000.0);
     match (cell.pattern, &cell.latency, &cell.throughput) {
         (Pattern::Latency, Some(latency), _) => {
-            format!("{} ({})", figure(microseconds(latency.p50)), figure(microseconds(latency.p99)))
+            let kind = match latency.kind {
+                LatencyKind::HalfRoundTrip => "",
+                LatencyKind::RoundTrip => "RT ",
+            };
+            let (p50, p99) = (microseconds(latency.p50), microseconds(latency.p99));
+            format!("{kind}{} ({})", figure(p50), figure(p99))
         }
-        (Pattern::Bandwidth, _, Some(throughput)) => figure(Some(throughput.bytes_per_s / 1e6)),
+        (Pattern::Rate, _, Some(throughput)) => figure(Some(throughput.messages_per_s / 1e3)),
+        (Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch, _, Some(throughput)) => {
+            let lost = match cell.loss {
+                Some(loss) if loss.lost > 0 => {
+                    format!(" (-{}%)", figure(Some(loss.lost as f64 * 100.0 / loss.sent as f64)))
+                }
+                _ => String::new(),
+            };
+            format!("{}{lost}", figure(Some(throughput.bytes_per_s / 1e6)))
+        }
         _ => "-".to_owned(),
     }
 }

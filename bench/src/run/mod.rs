@@ -1,11 +1,13 @@
 //! A plan, carried out: slice after slice, the document whole after each.
 
 mod tally;
+mod trouble;
 
 use std::time::Duration;
 
 use tally::Tally;
 use thiserror::Error;
+use trouble::troubles;
 
 use crate::{
     clock::Clock,
@@ -99,6 +101,7 @@ pub fn run<C: Clock>(
         break;
     }
     document.warnings.extend(unsteady(&document.cells));
+    document.warnings.extend(troubles(&document.cells));
     // A device or pipe is written once, at the end, so it needs the document also when it was cut.
     document.complete = ended.is_ok();
     if let Some(file) = file {
@@ -140,7 +143,7 @@ fn slice(plan: &Plan, rules: Rules, tally: &Tally, round: u32, server_cpu: Optio
     let cell = tally.cell().clone();
     let depth = match cell.pattern {
         Pattern::Latency => 1,
-        Pattern::Bandwidth => rules.depth.unwrap_or_else(|| default_depth(cell.size)),
+        _ => rules.depth.unwrap_or_else(|| default_depth(cell.size)),
     };
     let stop = plan.stop.share(round, plan.rounds);
     let task = Task {

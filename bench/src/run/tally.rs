@@ -6,7 +6,7 @@ use super::Measured;
 use crate::{
     plan::{Cell, Pattern, TransportName},
     report::{
-        Absent, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind, Path,
+        Absent, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind, Loss, Path,
         PayloadCheck, Proof, RoundRecord, Status, Throughput,
     },
     session::SliceError,
@@ -29,6 +29,8 @@ pub(super) struct Tally {
     depth: u32,
     warm_up: u64,
     timed: u64,
+    lost: u64,
+    returned: u64,
     counters: Option<(Counters, Counters)>,
     cpu: CpuCost,
     payload: PayloadCheck,
@@ -47,6 +49,8 @@ impl Tally {
             depth: 0,
             warm_up: 0,
             timed: 0,
+            lost: 0,
+            returned: 0,
             counters: None,
             cpu: CpuCost { client_ns: 0, server_ns: 0 },
             payload: PayloadCheck { verified_messages: 0, corrupt_messages: 0 },
@@ -73,11 +77,13 @@ impl Tally {
             round,
             messages: slice.timed,
             elapsed_ns: slice.elapsed,
-            p50: slice.round_trips.quantile(0.5).value().map(half),
+            p50: slice.round_trips.quantile(0.5).value().map(|value| self.kind().of(value)),
         });
         self.depth = depth;
         self.warm_up += slice.warm_up;
         self.timed += slice.timed;
+        self.lost += slice.lost;
+        self.returned += slice.returned;
         self.elapsed += slice.elapsed;
         self.cpu.client_ns += slice.cpu.client_ns;
         self.cpu.server_ns += slice.cpu.server_ns;
@@ -128,6 +134,7 @@ impl Tally {
             peer_counters: None,
             cpu: None,
             payload: None,
+            loss: None,
             settings: None,
             rounds: Vec::new(),
         };
@@ -141,7 +148,7 @@ impl Tally {
             return record;
         }
         record.status = Status::Measured;
-        record.latency = self.round_trips.as_deref().and_then(latency);
+        record.latency = self.round_trips.as_deref().and_then(|all| latency(all, self.kind()));
         record.throughput = self.throughput();
         if let Some((here, there)) = &self.counters {
             record.counters = Some(here.clone());
@@ -149,10 +156,12 @@ impl Tally {
         }
         record.cpu = Some(self.cpu);
         record.payload = Some(self.payload);
+        record.loss =
+            self.cell.is_lossy().then_some(Loss { sent: self.timed + self.lost, lost: self.lost });
         record.settings = Some(CellSettings {
             depth: match (&self.cell.transport, self.cell.pattern) {
-                (TransportName::Grpc(..) | TransportName::Tcp(_), Pattern::Bandwidth) => None,
-                _ => Some(self.depth),
+                (TransportName::Verbs(_), _) | (_, Pattern::Latency) => Some(self.depth),
+                _ => None,
             },
             warm_up_messages: self.warm_up,
             messages: self.timed,
@@ -162,25 +171,29 @@ impl Tally {
         record
     }
 
+    fn kind(&self) -> LatencyKind {
+        if self.cell.is_full_round_trip() {
+            LatencyKind::RoundTrip
+        } else {
+            LatencyKind::HalfRoundTrip
+        }
+    }
+
     /// Totals by total time; absent if the clock did not advance.
     fn throughput(&self) -> Option<Throughput> {
         if self.elapsed == 0 {
             return None;
         }
-        let messages_per_s = self.timed as f64 * 1e9 / self.elapsed as f64;
+        let messages_per_s = (self.timed + self.returned) as f64 * 1e9 / self.elapsed as f64;
         Some(Throughput { bytes_per_s: messages_per_s * self.cell.size as f64, messages_per_s })
     }
 }
 
-/// Half of a round trip, in nanoseconds.
-fn half(round_trip: u64) -> f64 {
-    round_trip as f64 / 2.0
-}
-
-fn latency(round_trips: &Histogram) -> Option<Latency> {
+fn latency(round_trips: &Histogram, kind: LatencyKind) -> Option<Latency> {
+    let shown = |round_trip: u64| kind.of(round_trip);
     let mut absent = BTreeMap::new();
     let mut quantile = |name: &str, q: f64| match round_trips.quantile(q) {
-        Quantile::Known(value) => Some(half(value)),
+        Quantile::Known(value) => Some(shown(value)),
         Quantile::TooFew { needs, has } => {
             absent.insert(name.to_owned(), Absent { needs_samples: needs, has_samples: has });
             None
@@ -189,17 +202,17 @@ fn latency(round_trips: &Histogram) -> Option<Latency> {
     let (p50, p99, p999) = (quantile("p50", 0.5), quantile("p99", 0.99), quantile("p999", 0.999));
     Some(Latency {
         unit: "ns".to_owned(),
-        kind: LatencyKind::HalfRoundTrip,
+        kind,
         samples: round_trips.len(),
-        min: half(round_trips.min()?),
+        min: shown(round_trips.min()?),
         p50,
         p99,
         p999,
-        max: half(round_trips.max()?),
-        mean: round_trips.mean()? / 2.0,
+        max: shown(round_trips.max()?),
+        mean: round_trips.mean()? * kind.share(),
         p50_interval_95: round_trips
             .median_interval(Z_95)
-            .map(|interval| [half(interval.low), half(interval.high)]),
+            .map(|interval| [shown(interval.low), shown(interval.high)]),
         absent,
     })
 }
@@ -261,6 +274,8 @@ mod tests {
         Ok(crate::session::SliceRecord {
             warm_up: 1,
             timed: samples.len() as u64,
+            lost: 0,
+            returned: 0,
             elapsed: samples.iter().sum(),
             round_trips,
             path: path(),

@@ -9,14 +9,14 @@ use crate::{
     clock::Clock,
     engine::{Task, measure_bandwidth, measure_latency},
     observe::{CpuTime, PathWatch, Payload as PayloadMoved},
-    plan::{Cell, GrpcTuning, Pattern, Payload, TransportName, VerbsOperation},
+    plan::{Cell, GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
     report::{Counters, CpuCost, Path, PayloadCheck},
     stats::Histogram,
     transport::{
         Initiator, Offer, Opening, StopSignal, TransportError, VerbsSettings,
         grpc::{GrpcOpening, tuning},
         tcp::TcpOpening,
-        verbs::{Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
+        verbs::{Ask, Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
     },
 };
 
@@ -40,8 +40,12 @@ pub struct Slice {
 pub struct SliceRecord {
     /// Messages before the clock started.
     pub warm_up: u64,
-    /// Messages that were timed.
+    /// Messages that were timed and arrived.
     pub timed: u64,
+    /// Messages of the timed ones that were lost.
+    pub lost: u64,
+    /// Messages that the far side pushed in the same time.
+    pub returned: u64,
     /// Time they took, in nanoseconds.
     pub elapsed: u64,
     /// Round trips in nanoseconds; empty for a push.
@@ -97,8 +101,11 @@ impl<C: Clock> Initiating<C> {
         conversation: &mut impl Conversation,
         slice: &Slice,
     ) -> Result<SliceRecord, SliceError> {
+        if let Some(reason) = slice.cell.impossible() {
+            return Err(SliceError::Unsupported(reason));
+        }
         match &slice.cell.transport {
-            TransportName::Verbs(operation) => self.over_verbs(conversation, slice, *operation),
+            TransportName::Verbs(verbs) => self.over_verbs(conversation, slice, *verbs),
             TransportName::Grpc(kind, path) => self.over_grpc(conversation, slice, *kind, path),
             TransportName::Tcp(path) => self.over_tcp(conversation, slice, path),
         }
@@ -108,7 +115,7 @@ impl<C: Clock> Initiating<C> {
         &self,
         conversation: &mut impl Conversation,
         slice: &Slice,
-        operation: VerbsOperation,
+        verbs: VerbsName,
     ) -> Result<SliceRecord, SliceError> {
         let port = self.port.as_ref().map_err(Clone::clone)?;
         // What the server lacks is known from its greeting: no need to try.
@@ -117,7 +124,7 @@ impl<C: Clock> Initiating<C> {
         }
         let plan = PairPlan {
             cell: slice.cell.clone(),
-            operation,
+            verbs,
             payload: Payload::new(slice.seed),
             depth: slice.depth,
             settings: self.verbs.clone(),
@@ -127,17 +134,25 @@ impl<C: Clock> Initiating<C> {
         let peer = self.peer_verbs.clone();
         let path = port.path(None);
         let stop = self.stop.clone();
-        let measured = match (slice.cell.pattern, operation) {
+        let measured = match (slice.cell.pattern, verbs.operation) {
             (Pattern::Latency, VerbsOperation::Write) => {
                 let opening = VerbsOpening::<Ping<true>>::new(pair, peer, stop);
                 self.run(conversation, slice, opening, path)
             }
-            (Pattern::Latency, VerbsOperation::Send) => {
+            (Pattern::Latency, operation) if operation.is_one_sided() => {
+                let opening = VerbsOpening::<Ask>::new(pair, peer, stop);
+                self.run(conversation, slice, opening, path)
+            }
+            (Pattern::Latency, _) => {
                 let opening = VerbsOpening::<Ping<false>>::new(pair, peer, stop);
                 self.run(conversation, slice, opening, path)
             }
-            (Pattern::Bandwidth, _) => {
-                let opening = VerbsOpening::<Push>::new(pair, peer, stop);
+            (Pattern::Bidirectional, _) => {
+                let opening = VerbsOpening::<Push<true>>::new(pair, peer, stop);
+                self.run(conversation, slice, opening, path)
+            }
+            (Pattern::Bandwidth | Pattern::Fetch | Pattern::Rate, _) => {
+                let opening = VerbsOpening::<Push<false>>::new(pair, peer, stop);
                 self.run(conversation, slice, opening, path)
             }
         }?;
@@ -228,14 +243,17 @@ impl<C: Clock> Initiating<C> {
                 return Err(with_server_error(error, observation.error));
             }
         };
-        let sent = loops.warm_up + loops.timed;
+        let sent = loops.warm_up + loops.timed + loops.lost;
         let observation = conversation.finish(Some(sent))?;
-        let counters = watch.finish(PayloadMoved::by_initiator(&slice.cell, sent));
+        // What was sent again may have been lost on its way back.
+        let proven = if slice.cell.is_lossy() { sent - loops.lost } else { sent };
+        let counters =
+            watch.finish(PayloadMoved::by_initiator(&slice.cell, proven, loops.returned_in_all));
         let payload = PayloadCheck {
             verified_messages: compared.saturating_add(observation.received.verified),
             corrupt_messages: different.saturating_add(observation.received.corrupt),
         };
-        check(slice, sent, &observation, payload, &counters)?;
+        check(slice, (sent, loops.returned_in_all), &observation, payload, &counters)?;
         for (side, cpu) in [("client", self.affinity.client), ("server", self.affinity.server)] {
             if let Some(cpu) = cpu {
                 settings.insert(format!("{side} processor"), cpu.to_string());
@@ -244,6 +262,8 @@ impl<C: Clock> Initiating<C> {
         Ok(SliceRecord {
             warm_up: loops.warm_up,
             timed: loops.timed,
+            lost: loops.lost,
+            returned: loops.returned,
             elapsed: loops.elapsed,
             round_trips,
             path,
@@ -265,11 +285,25 @@ impl<C: Clock> Initiating<C> {
         Ok(match slice.cell.pattern {
             Pattern::Latency => {
                 let record = measure_latency(initiator, &self.clock, &slice.task, histogram)?;
-                Loops { warm_up: record.warm_up, timed: record.timed, elapsed: record.elapsed }
+                Loops {
+                    warm_up: record.warm_up,
+                    timed: record.timed,
+                    lost: record.lost,
+                    returned: 0,
+                    returned_in_all: 0,
+                    elapsed: record.elapsed,
+                }
             }
-            Pattern::Bandwidth => {
+            Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch | Pattern::Rate => {
                 let record = measure_bandwidth(initiator, &self.clock, &slice.task)?;
-                Loops { warm_up: record.warm_up, timed: record.timed, elapsed: record.elapsed }
+                Loops {
+                    warm_up: record.warm_up,
+                    timed: record.timed,
+                    lost: record.lost,
+                    returned: record.returned,
+                    returned_in_all: record.returned_in_all,
+                    elapsed: record.elapsed,
+                }
             }
         })
     }
@@ -278,6 +312,9 @@ impl<C: Clock> Initiating<C> {
 struct Loops {
     warm_up: u64,
     timed: u64,
+    lost: u64,
+    returned: u64,
+    returned_in_all: u64,
     elapsed: u64,
 }
 
@@ -301,7 +338,7 @@ fn with_server_error(error: SliceError, server: Option<String>) -> SliceError {
 /// What must be true of every figure before it is one.
 fn check(
     slice: &Slice,
-    sent: u64,
+    (sent, returned): (u64, u64),
     observation: &Observation,
     payload: PayloadCheck,
     counters: &Counters,
@@ -312,10 +349,18 @@ fn check(
     }
     let received = observation.received;
     let bytes = sent.saturating_mul(slice.cell.size);
-    if (received.messages, received.bytes) != (sent, bytes) {
+    let arrived = (received.messages, received.bytes) == (sent, bytes);
+    // Of a read the far side knows nothing; of what may be lost, the loss is in the record.
+    if !(arrived || slice.cell.is_read() || slice.cell.is_lossy()) {
         return failed(format!(
             "{sent} messages of together {bytes} B were sent, and {} of together {} B received",
             received.messages, received.bytes
+        ));
+    }
+    if received.returned != returned && !slice.cell.is_lossy() {
+        return failed(format!(
+            "the server pushed {} messages, and {returned} arrived here",
+            received.returned
         ));
     }
     if payload.corrupt_messages > 0 {

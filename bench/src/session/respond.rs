@@ -44,12 +44,12 @@ pub fn prepare(
     let payload = Payload::new(seed);
     let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
         match (&cell.transport, offer) {
-            (TransportName::Verbs(operation), Offer::Verbs { endpoint, settings }) => {
+            (TransportName::Verbs(verbs), Offer::Verbs { endpoint, settings }) => {
                 settings.check().map_err(TransportError::Failed)?;
                 let port = VerbsPort::open(settings)?;
                 let plan = PairPlan {
                     cell: cell.clone(),
-                    operation: *operation,
+                    verbs: *verbs,
                     payload,
                     depth,
                     settings: settings.clone(),
@@ -116,7 +116,9 @@ impl Serving {
         });
         let counters = match (self.begun.take(), messages) {
             (Some((Ok(watch), _)), Some(messages)) => {
-                watch.finish(PayloadMoved::by_responder(&self.cell, messages))
+                // Of what may be lost, only what arrived has passed here.
+                let messages = if self.cell.is_lossy() { received.messages } else { messages };
+                watch.finish(PayloadMoved::by_responder(&self.cell, messages, received.returned))
             }
             (Some((Err(reason), _)), Some(_)) => {
                 error.get_or_insert(reason);

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::verbs::LONGEST_LIST;
+
 /// What a client offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -41,20 +43,27 @@ pub struct TcpEndpoint {
     pub address: IpAddr,
 }
 
-/// A queue pair and a memory region as the other side must know them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VerbsEndpoint {
-    /// Queue pair number, 24 bits.
-    pub queue_pair: u32,
+/// A queue pair as the other side must know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuePairEnd {
+    /// Its number, 24 bits.
+    pub number: u32,
     /// First packet sequence number, 24 bits.
     pub packet_sequence: u32,
+}
+
+/// Queue pairs and a memory region as the other side must know them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerbsEndpoint {
+    /// The queue pairs, each to be connected to that of the same place on the other side.
+    pub queue_pairs: Vec<QueuePairEnd>,
     /// Local identifier of the port; 0 on Ethernet.
     pub lid: u16,
     /// GID of the port.
     pub gid: [u8; 16],
     /// Active path MTU of the port in bytes.
     pub path_mtu: u32,
-    /// Start of the region the peer may write, as an address in this side's process.
+    /// Start of the region the peer may use, as an address in this side's process.
     pub address: u64,
     /// Its length in bytes.
     pub length: u64,
@@ -75,7 +84,11 @@ pub struct VerbsSettings {
     pub port: Option<u8>,
     /// GID index; `None`: by rule.
     pub gid_index: Option<u32>,
-    /// Receives kept posted, at the most.
+    /// Queue pairs.
+    pub queue_pairs: u32,
+    /// Messages posted by one call.
+    pub post_list: u32,
+    /// Receives kept posted on each queue pair, at the most.
     pub receive_depth: u32,
     /// Sends between two signalled ones.
     pub completion_moderation: u32,
@@ -89,7 +102,12 @@ pub struct VerbsSettings {
     pub traffic_class: u8,
     /// Local ACK timeout exponent: 4.096 us x 2^timeout.
     pub timeout: u8,
+    /// Retransmissions before a request fails, at most 7.
+    pub retry: u8,
 }
+
+/// The most queue pairs of one test: a slip of the finger is not to take a device's last ones.
+pub const MOST_QUEUE_PAIRS: u32 = 16_384;
 
 impl VerbsSettings {
     /// Checks what the kernel or a driver would take for something else: they mask or shift by
@@ -102,7 +120,10 @@ impl VerbsSettings {
             if value <= most { Ok(()) } else { Err(format!("{name} {value} is over {most}")) }
         };
         within("the timeout exponent", self.timeout.into(), 31)?;
+        within("the retry count", self.retry.into(), 7)?;
         within("the service level", self.service_level.into(), 15)?;
+        within("the number of queue pairs", self.queue_pairs, MOST_QUEUE_PAIRS)?;
+        within("the post list", self.post_list, LONGEST_LIST as u32)?;
         within("the receive depth", self.receive_depth, 1 << 16)
     }
 }
@@ -115,6 +136,8 @@ impl Default for VerbsSettings {
             prefer: None,
             port: None,
             gid_index: None,
+            queue_pairs: 1,
+            post_list: 1,
             receive_depth: 512,
             completion_moderation: 32,
             inline: None,
@@ -122,6 +145,7 @@ impl Default for VerbsSettings {
             service_level: 0,
             traffic_class: 0,
             timeout: 14,
+            retry: 7,
         }
     }
 }

@@ -125,12 +125,12 @@ impl Initiator for GrpcInitiator {
         match self.pattern {
             // A call is a future, which begins when it is waited for: one at a time.
             Pattern::Latency => 1,
-            Pattern::Bandwidth => self.depth,
+            _ => self.depth,
         }
     }
 
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
-        if self.pattern == Pattern::Bandwidth {
+        if self.pattern != Pattern::Latency {
             if self.push.is_none() {
                 let _runtime = self.runtime.enter();
                 self.push = Some(self.client.push());
@@ -278,9 +278,10 @@ impl Responder for GrpcResponder {
         runtime.block_on(self.server.serve(observer.clone(), until_stopped)).map_err(failed)?;
         let counts = match self.pattern {
             Pattern::Latency => observer.echoed(),
-            Pattern::Bandwidth => observer.pushed(),
+            _ => observer.pushed(),
         };
         Ok(Received {
+            returned: 0,
             messages: counts.messages,
             bytes: counts.bytes,
             verified: first.verified.load(Ordering::Relaxed),

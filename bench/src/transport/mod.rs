@@ -23,7 +23,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use endpoint::{Answer, Offer, TcpEndpoint, VerbsEndpoint, VerbsSettings};
+pub use endpoint::{
+    Answer, MOST_QUEUE_PAIRS, Offer, QueuePairEnd, TcpEndpoint, VerbsEndpoint, VerbsSettings,
+};
 pub use stop::{StopReason, StopSignal};
 pub use wait::{Patience, Turn, Waiting};
 
@@ -109,6 +111,9 @@ pub struct Received {
     pub verified: u64,
     /// Of these, messages that differed.
     pub corrupt: u64,
+    /// Messages pushed the other way, where both sides push.
+    #[serde(default)]
+    pub returned: u64,
 }
 
 /// The side that starts operations and is timed.
@@ -137,6 +142,18 @@ pub trait Initiator {
     /// # Errors
     /// As [`complete`](Self::complete); patience at its end is an error here.
     fn confirm(&mut self, patience: Patience) -> Result<Received, TransportError>;
+
+    /// Whether a message may be lost without an error: what is confirmed may then be less than what
+    /// was submitted.
+    fn is_lossy(&self) -> bool {
+        false
+    }
+
+    /// Messages that were lost and sent again so far; an operation it happened to has no time.
+    #[inline]
+    fn lost(&self) -> u64 {
+        0
+    }
 
     /// Payload checks made on this side so far: (messages compared, of these different).
     fn verified(&self) -> (u64, u64) {

@@ -60,7 +60,7 @@ impl Opening for TcpOpening {
         let options = connect_options(&self.path, answer, self.timeout)?;
         let (stream, binding) = socket::connect_blocking(&options).map_err(failed)?;
         prepare(&stream)?;
-        let framed = usize::from(self.cell.pattern == Pattern::Bandwidth);
+        let framed = usize::from(self.cell.pattern != Pattern::Latency);
         let mut message = zeroed(self.cell.size.saturating_add(framed as u64))?;
         self.payload.fill(&mut message[framed..]);
         let echo = zeroed(if framed == 1 { 0 } else { self.cell.size })?;
@@ -224,7 +224,7 @@ impl Responder for TcpResponder {
         prepare(&stream)?;
         match self.cell.pattern {
             Pattern::Latency => self.echo(stream, stop),
-            Pattern::Bandwidth => self.sink(stream, stop),
+            _ => self.sink(stream, stop),
         }
     }
 }

@@ -10,10 +10,15 @@ use crate::{
 #[test]
 fn are_refused_in_one_line() {
     for (arguments, words) in [
-        ("run --transport quic@lo", &["--transport", "quic@lo", "verbs-write", "grpc@PATH"][..]),
+        ("run --transport quic@lo", &["--transport", "quic@lo", "verbs-OP", "grpc@PATH"][..]),
         ("run --transport grpc", &["--transport", "`grpc`", "grpc@PATH"]),
         ("run --transport tcp@lo,tcp@loopback", &["tcp@loopback", "twice"]),
         ("run --transport verbs-write@eth0", &["--transport", "verbs-write@eth0"]),
+        ("run --transport verbs-ud-write", &["--transport", "UD has no write", "send-imm"]),
+        ("run -c UC --transport verbs-read", &["--transport", "UC has no read"]),
+        ("run -c XRC", &["--connection", "XRC"]),
+        ("run -q 0", &["--qp", "0"]),
+        ("run -l 65", &["--post-list", "65"]),
         ("run --pattern pingpong", &["--pattern", "pingpong", "latency", "bandwidth"]),
         ("run -s 0", &["--sizes", "size 0", "1 byte"]),
         ("run -s 4Q", &["--sizes", "4Q"]),

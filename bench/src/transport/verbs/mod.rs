@@ -1,24 +1,41 @@
-//! Reliable-connection queue pairs: RDMA write with the receiver polling memory, and send.
+//! Queue pairs on an RDMA device, in every operation that can carry a message.
 //!
 //! Latency by write: the last byte of each message is a stamp that differs from the one before;
 //! the receiver polls it. This relies on a message's bytes being placed in order, as every
 //! write-latency test does; InfiniBand's and RoCE's in-order packets provide it.
 //!
-//! Bandwidth: a write leaves no trace at the receiver's processor, so the initiator's request to
+//! Pushes: a write leaves no trace at the receiver's processor, so the initiator's request to
 //! confirm (a send with immediate, which the connection keeps behind all writes before it) carries
 //! the count, and the receiver looks at the memory before it answers.
+//!
+//! Reads and atomics: the initiator does all alone, and what it gets back is compared. Atomics count
+//! in a word of the far side, whose final value must be their number.
 
-mod initiator;
+mod control;
+mod inbox;
+mod layout;
+mod opening;
 mod pair;
+mod ping;
 mod port;
+mod push;
 mod responder;
+mod sender;
+mod word;
 
-pub use initiator::{Ping, Push, VerbsInitiator, VerbsOpening};
+pub use opening::{VerbsInitiator, VerbsOpening};
 pub use pair::{Pair, PairPlan};
+pub use ping::{Ask, Ping};
 pub use port::VerbsPort;
+pub use push::Push;
 pub use responder::VerbsResponder;
+pub use sender::LONGEST_LIST;
 
 use super::TransportError;
+
+/// After so long a silence, what may have been lost is said again: far longer than a round trip, and
+/// far shorter than any patience.
+const REPEAT: std::time::Duration = std::time::Duration::from_millis(50);
 
 fn failed(error: impl std::fmt::Display) -> TransportError {
     TransportError::Failed(error.to_string())

@@ -1,29 +1,21 @@
-//! A queue pair with its memory, the same on both sides.
+//! Queue pairs with their memory, the same on both sides.
 
 use std::collections::BTreeMap;
 
 use fabricbench_verbs::{
-    Access, Completion, CompletionQueue, ConnectOptions, Endpoint, Gid, Local, MemoryRegion, Mtu,
-    Operation, QueuePair, QueuePairOptions, RecvRequest, RegionId, RemoteRegion, SendRequest,
-    random_psn,
+    Access, Completion, CompletionQueue, ConnectOptions, Endpoint, GRH_BYTES, Gid, Local,
+    MemoryRegion, Mtu, Operation, PeerId, QueuePair, QueuePairOptions, RecvRequest, RegionId,
+    RemoteRegion, SendRequest, Transport, random_psn,
 };
 
-use super::{VerbsPort, failed};
+use super::{VerbsPort, failed, layout::Layout};
 use crate::{
-    plan::{Cell, Pattern, Payload, VerbsOperation},
+    plan::{Cell, Pattern, Payload, Service, VerbsName, VerbsOperation},
     transport::{
-        Patience, StopSignal, TransportError, Turn, VerbsEndpoint, VerbsSettings, Waiting,
-        buffer::zeroed,
+        Patience, QueuePairEnd, StopSignal, TransportError, Turn, VerbsEndpoint, VerbsSettings,
+        Waiting, buffer::zeroed,
     },
 };
-
-/// Bytes of the confirmation: messages and payload bytes received, big-endian.
-pub(super) const CONFIRMATION: usize = 16;
-
-/// The most memory that receives are spread over, in bytes. More receives than fit share slots:
-/// what is measured is the transfer, and the message that is verified is the first, when no other
-/// has been received into its slot.
-const RECEIVE_MEMORY: usize = 16 << 20;
 
 /// perftest sends up to 220 bytes inline in its write latency test; beyond that, fetching the
 /// payload by DMA is no slower than copying it into the request.
@@ -39,6 +31,9 @@ const FEW_RECEIVES: u32 = 16;
 /// next signalled one, one in 16.
 const PING_DEPTH: u32 = 64;
 
+/// Places in a send queue beside those of the messages: for flushes and control messages.
+const SPARE_SENDS: u32 = 4;
+
 /// How long a place in the send queue is waited for.
 const PLACE_PATIENCE: Patience = Patience(std::time::Duration::from_secs(5));
 
@@ -47,165 +42,219 @@ const PLACE_PATIENCE: Patience = Patience(std::time::Duration::from_secs(5));
 pub struct PairPlan {
     /// Pattern and size.
     pub cell: Cell,
-    /// Write or send.
-    pub operation: VerbsOperation,
+    /// Service and operation.
+    pub verbs: VerbsName,
     /// What the messages are filled with.
     pub payload: Payload,
-    /// Messages in flight at the most.
+    /// Messages in flight at the most, on each queue pair.
     pub depth: u32,
     /// Options.
     pub settings: VerbsSettings,
 }
 
 impl PairPlan {
-    /// Receives to keep posted: in a push by send one a message, else a few for confirmations.
+    /// Receives to keep posted on each queue pair: where messages take them one a message, else a
+    /// few for control messages.
     fn receives(&self) -> u32 {
-        match (self.cell.pattern, self.operation) {
-            (Pattern::Bandwidth, VerbsOperation::Send) => self.settings.receive_depth.max(2),
+        match self.cell.pattern {
+            Pattern::Latency => FEW_RECEIVES,
+            _ if self.verbs.operation.takes_receive() => self.settings.receive_depth.max(2),
             _ => FEW_RECEIVES,
+        }
+    }
+
+    /// Queue pairs; a ping-pong has one.
+    fn lanes(&self) -> u32 {
+        match self.cell.pattern {
+            Pattern::Latency => 1,
+            _ => self.settings.queue_pairs.max(1),
+        }
+    }
+
+    /// The least that the peer must be allowed.
+    fn access(&self) -> Access {
+        match self.verbs.operation {
+            VerbsOperation::Write | VerbsOperation::WriteImm => {
+                Access::LOCAL_WRITE | Access::REMOTE_WRITE
+            }
+            VerbsOperation::Send | VerbsOperation::SendImm => Access::LOCAL_WRITE,
+            VerbsOperation::Read => Access::LOCAL_WRITE | Access::REMOTE_READ,
+            VerbsOperation::FetchAdd | VerbsOperation::CompareSwap => {
+                Access::LOCAL_WRITE | Access::REMOTE_ATOMIC
+            }
         }
     }
 }
 
-/// A queue pair and its region: receive slots, then the message to send, then the confirmation.
+/// One queue pair of a pair.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) queue_pair: QueuePair,
+    region: RegionId,
+    local: Endpoint,
+    // To whom datagrams go.
+    peer: Option<PeerId>,
+}
+
+/// Queue pairs, which share completion queues and a region.
 #[derive(Debug)]
 pub struct Pair {
-    pub(super) queue_pair: QueuePair,
+    pub(super) lanes: Vec<Lane>,
     pub(super) send_queue: CompletionQueue,
     pub(super) receive_queue: CompletionQueue,
     pub(super) region: MemoryRegion,
-    region_id: RegionId,
+    pub(super) layout: Layout,
     pub(super) size: u32,
-    stride: usize,
-    slots: usize,
     receives: u32,
-    local: Endpoint,
     port: VerbsPort,
     options: ConnectOptions,
     pub(super) plan: PairPlan,
 }
 
 impl Pair {
-    /// Makes the queue pair, registers its memory, and posts the receives.
+    /// Makes the queue pairs, registers their memory, and posts the receives.
     ///
     /// # Errors
     /// [`TransportError::Unsupported`] for a message the device cannot carry; else what the verbs
     /// say.
     pub fn open(port: &VerbsPort, plan: PairPlan) -> Result<Self, TransportError> {
-        let size = port.admit(&plan.cell)?;
-        let receives = plan.receives();
-        // 64: no two messages in one cache line.
-        let stride = (size as usize).next_multiple_of(64);
-        let slots = match plan.cell.pattern {
-            Pattern::Latency => FEW_RECEIVES as usize,
-            Pattern::Bandwidth => receives as usize,
-        }
-        .min(RECEIVE_MEMORY / stride)
-        .max(1);
-        let length = stride * (slots + 1) + CONFIRMATION.next_multiple_of(64);
+        let size = port.admit(&plan)?;
+        let (receives, lanes) = (plan.receives(), plan.lanes());
+        let (transport, header) = match plan.verbs.service {
+            Service::Rc => (Transport::ReliableConnection, 0),
+            Service::Uc => (Transport::UnreliableConnection, 0),
+            // A received datagram lies behind its route header, or room for one.
+            Service::Ud => (Transport::UnreliableDatagram, GRH_BYTES),
+        };
+        let layout = Layout::new(size, header, receives, lanes)?;
 
         let context = &port.context;
         let domain = context.alloc_pd().map_err(failed)?;
         let send_depth = match plan.cell.pattern {
             Pattern::Latency => PING_DEPTH,
-            // Beside the messages a flush and the two halves of a request to confirm.
-            Pattern::Bandwidth => plan.depth.max(1) + 3,
+            _ => plan.depth.max(1) + SPARE_SENDS,
         };
-        let send_queue = context.create_completion_queue(send_depth).map_err(failed)?;
-        let receive_queue = context.create_completion_queue(receives).map_err(failed)?;
-        let region =
-            domain.register(length, Access::LOCAL_WRITE | Access::REMOTE_WRITE).map_err(failed)?;
+        let entries = |depth: u32| depth.saturating_mul(lanes);
+        let send_queue = context.create_completion_queue(entries(send_depth)).map_err(failed)?;
+        let receive_queue = context.create_completion_queue(entries(receives)).map_err(failed)?;
+        let region = domain.register(layout.length(), plan.access()).map_err(failed)?;
         let options = QueuePairOptions {
             send_depth,
             recv_depth: receives,
             max_inline: plan.settings.inline.unwrap_or(INLINE),
-            ..QueuePairOptions::default()
+            transport,
         };
-        let mut queue_pair =
-            domain.create_queue_pair(&send_queue, &receive_queue, &options).map_err(failed)?;
-        let region_id = queue_pair.attach(&region).map_err(failed)?;
-
-        let settings = &plan.settings;
-        let options = ConnectOptions {
-            access: Access::LOCAL_WRITE | Access::REMOTE_WRITE,
-            path_mtu: match settings.path_mtu {
-                None => None,
-                Some(bytes) => Some(Mtu::from_bytes(bytes).ok_or_else(|| {
-                    TransportError::Unsupported(format!(
-                        "path MTU {bytes} is none of 256, 512, 1024, 2048, 4096"
-                    ))
-                })?),
-            },
-            service_level: settings.service_level,
-            traffic_class: settings.traffic_class,
-            timeout: settings.timeout,
-            ..ConnectOptions::default()
-        };
-        let local = queue_pair.endpoint(&port.port, &port.gid, random_psn());
+        let lanes = (0..lanes).map(|_| {
+            let mut queue_pair =
+                domain.create_queue_pair(&send_queue, &receive_queue, &options).map_err(failed)?;
+            let region = queue_pair.attach(&region).map_err(failed)?;
+            let local = queue_pair.endpoint(&port.port, &port.gid, random_psn());
+            Ok(Lane { queue_pair, region, local, peer: None })
+        });
+        let lanes = lanes.collect::<Result<Vec<_>, TransportError>>()?;
         let pair = Self {
-            queue_pair,
+            lanes,
             send_queue,
             receive_queue,
             region,
-            region_id,
+            layout,
             size,
-            stride,
-            slots,
             receives,
-            local,
             port: port.clone(),
-            options,
+            options: connect_options(&plan)?,
             plan,
         };
-        let mut message = zeroed(u64::from(size))?;
-        pair.plan.payload.fill(&mut message);
-        pair.region.copy_in(pair.message_at(), &message).map_err(failed)?;
-        pair.queue_pair.to_init(&pair.port.port, &pair.options).map_err(failed)?;
-        for receive in 0..u64::from(receives) {
-            pair.post_receive(receive)?;
-        }
+        pair.make_ready()?;
         Ok(pair)
+    }
+
+    /// Fills in the payload and posts the receives.
+    fn make_ready(&self) -> Result<(), TransportError> {
+        let mut message = zeroed(u64::from(self.size))?;
+        self.plan.payload.fill(&mut message);
+        for (index, lane) in self.lanes.iter().enumerate() {
+            self.region.copy_in(self.layout.message(index), &message).map_err(failed)?;
+            lane.queue_pair.to_init(&self.port.port, &self.options).map_err(failed)?;
+            for receive in 0..u64::from(self.receives) {
+                self.post_receive(index, receive)?;
+            }
+        }
+        Ok(())
     }
 
     /// This pair as the peer must know it.
     #[must_use]
     pub fn endpoint(&self) -> VerbsEndpoint {
         let remote = self.region.remote();
+        let queue_pairs = self
+            .lanes
+            .iter()
+            .map(|lane| QueuePairEnd { number: lane.local.qpn, packet_sequence: lane.local.psn });
+        // All lanes are of one port.
+        let local = self.lanes.first().map(|lane| lane.local);
         VerbsEndpoint {
-            queue_pair: self.local.qpn,
-            packet_sequence: self.local.psn,
-            lid: self.local.lid,
-            gid: self.local.gid.0,
-            path_mtu: self.local.path_mtu,
+            queue_pairs: queue_pairs.collect(),
+            lid: local.map_or(0, |local| local.lid),
+            gid: local.map_or([0; 16], |local| local.gid.0),
+            path_mtu: local.map_or(0, |local| local.path_mtu),
             address: remote.addr,
             length: remote.len,
             remote_key: remote.rkey,
-            responder_resources: self.local.responder_resources,
+            responder_resources: local.map_or(0, |local| local.responder_resources),
         }
     }
 
     /// Connects to the peer; returns the peer's region.
     ///
     /// # Errors
-    /// The kernel refused a state change; the peer's memory is smaller than the message.
-    pub fn connect(&self, peer: &VerbsEndpoint) -> Result<RemoteRegion, TransportError> {
-        if peer.length < u64::from(self.size) {
+    /// The kernel refused a state change; the peer's memory is smaller than ours, or it has another
+    /// number of queue pairs.
+    pub fn connect(&mut self, peer: &VerbsEndpoint) -> Result<RemoteRegion, TransportError> {
+        if peer.length < self.layout.length() as u64 {
             return Err(failed(format!(
-                "the peer offers {} B of memory for messages of {} B",
-                peer.length, self.size
+                "the peer offers {} B of memory where the test takes {}",
+                peer.length,
+                self.layout.length()
             )));
         }
-        let remote = Endpoint {
-            qpn: peer.queue_pair & 0x00ff_ffff,
-            psn: peer.packet_sequence & 0x00ff_ffff,
-            lid: peer.lid,
-            gid: Gid(peer.gid),
-            path_mtu: peer.path_mtu,
-            responder_resources: peer.responder_resources,
-        };
-        self.queue_pair
-            .connect(&self.port.port, &self.port.gid, &self.local, &remote, &self.options)
-            .map_err(failed)?;
+        if peer.queue_pairs.len() != self.lanes.len() {
+            return Err(failed(format!(
+                "the peer has {} queue pairs and this side {}",
+                peer.queue_pairs.len(),
+                self.lanes.len()
+            )));
+        }
+        let service = self.plan.verbs.service;
+        let (port, gid, options) = (&self.port.port, &self.port.gid, &self.options);
+        let mut handle = None;
+        for (lane, end) in self.lanes.iter_mut().zip(&peer.queue_pairs) {
+            let remote = Endpoint {
+                qpn: end.number & 0x00ff_ffff,
+                psn: end.packet_sequence & 0x00ff_ffff,
+                lid: peer.lid,
+                gid: Gid(peer.gid),
+                path_mtu: peer.path_mtu,
+                responder_resources: peer.responder_resources,
+            };
+            if service != Service::Ud {
+                lane.queue_pair
+                    .connect(port, gid, &lane.local, &remote, options)
+                    .map_err(failed)?;
+                continue;
+            }
+            // All of the peer's queue pairs are on one port, to which one handle leads.
+            let handle = match &handle {
+                Some(handle) => handle,
+                None => {
+                    let domain = lane.queue_pair.protection_domain();
+                    let made = domain.create_address_handle(port, gid, &remote, options);
+                    handle.insert(made.map_err(failed)?)
+                }
+            };
+            let peer = lane.queue_pair.attach_peer(handle, remote.qpn, options.qkey);
+            lane.peer = Some(peer.map_err(failed)?);
+            lane.queue_pair.activate(port, lane.local.psn, options).map_err(failed)?;
+        }
         Ok(RemoteRegion { addr: peer.address, len: peer.length, rkey: peer.remote_key })
     }
 
@@ -213,19 +262,20 @@ impl Pair {
     #[must_use]
     pub fn agreed_mtu(&self, peer: &VerbsEndpoint) -> u32 {
         let asked = self.plan.settings.path_mtu.unwrap_or(u32::MAX);
-        self.local.path_mtu.min(peer.path_mtu).min(asked)
+        self.endpoint().path_mtu.min(peer.path_mtu).min(asked)
     }
 
     /// Whether messages go inline: as far as the queue pair allows (asked of it, not of a table; it
     /// may allow more than was asked for) and no further than was wished.
     #[must_use]
     pub fn inline(&self) -> bool {
-        self.size <= self.inline_limit()
+        !self.plan.verbs.operation.is_one_sided() && self.size <= self.inline_limit()
     }
 
     fn inline_limit(&self) -> u32 {
         let wish = self.plan.settings.inline.unwrap_or(INLINE);
-        wish.min(self.queue_pair.capabilities().max_inline)
+        let granted = self.lanes.iter().map(|lane| lane.queue_pair.capabilities().max_inline).min();
+        wish.min(granted.unwrap_or(0))
     }
 
     /// Sends from one signalled one to the next.
@@ -233,66 +283,114 @@ impl Pair {
         match self.plan.cell.pattern {
             Pattern::Latency => PINGS_PER_SIGNAL,
             // At least four completions a depth, so that the queue is refilled before it runs dry.
-            Pattern::Bandwidth => {
-                self.plan.settings.completion_moderation.clamp(1, (self.plan.depth / 4).max(1))
-            }
+            _ => self.plan.settings.completion_moderation.clamp(1, (self.plan.depth / 4).max(1)),
+        }
+    }
+
+    /// Messages that are posted by one call.
+    pub(super) fn list(&self) -> u32 {
+        match self.plan.cell.pattern {
+            Pattern::Latency => 1,
+            // Its operands differ from one to the next, and a list is made once.
+            _ if self.plan.verbs.operation == VerbsOperation::CompareSwap => 1,
+            _ => self.plan.settings.post_list.clamp(1, self.plan.depth.max(1)),
         }
     }
 
     /// What is in force, by name, for a report.
     #[must_use]
     pub fn describe(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([
+        let settings = &self.plan.settings;
+        let mut described = BTreeMap::from([
             ("inline limit, B".to_owned(), self.inline_limit().to_string()),
             ("inline".to_owned(), if self.inline() { "yes" } else { "no" }.to_owned()),
             ("receive depth".to_owned(), self.receives.to_string()),
             ("completion moderation".to_owned(), self.moderation().to_string()),
-            ("service level".to_owned(), self.plan.settings.service_level.to_string()),
-            ("timeout exponent".to_owned(), self.plan.settings.timeout.to_string()),
-        ])
+            ("service".to_owned(), self.plan.verbs.service.to_string()),
+            ("service level".to_owned(), settings.service_level.to_string()),
+            ("timeout exponent".to_owned(), settings.timeout.to_string()),
+        ]);
+        if self.plan.cell.pattern != Pattern::Latency {
+            described.insert("queue pairs".to_owned(), self.lanes.len().to_string());
+            described.insert("post list".to_owned(), self.list().to_string());
+        }
+        described
     }
 
-    pub(super) fn message_at(&self) -> usize {
-        self.stride * self.slots
+    /// The request that carries a message on `lane`. An atomic's values are the caller's business.
+    pub(super) fn message_request(&self, lane: usize, remote: &RemoteRegion) -> SendRequest {
+        let at = |offset: usize| remote.at(offset as u64);
+        let message = self.layout.message(lane);
+        let target = self.layout.target(lane);
+        let (operation, local) = match self.plan.verbs.operation {
+            VerbsOperation::Write => (Operation::Write(at(target)), message),
+            VerbsOperation::WriteImm => (Operation::WriteImm(at(target), DATA), message),
+            VerbsOperation::Send => (Operation::Send, message),
+            VerbsOperation::SendImm => (Operation::SendImm(DATA), message),
+            VerbsOperation::Read => (Operation::Read(at(message)), target),
+            VerbsOperation::FetchAdd => {
+                (Operation::FetchAdd { remote: at(self.layout.word(lane)), add: 1 }, target)
+            }
+            VerbsOperation::CompareSwap => {
+                let remote = at(self.layout.word(lane));
+                (Operation::CompareSwap { remote, compare: 0, swap: 1 }, target)
+            }
+        };
+        let local = self.local(lane, local, self.size);
+        self.request(lane, operation, local).inline(self.inline())
     }
 
-    pub(super) fn confirmation_at(&self) -> usize {
-        self.stride * (self.slots + 1)
+    /// A request on `lane`, addressed to its peer.
+    pub(super) fn request(&self, lane: usize, operation: Operation, local: Local) -> SendRequest {
+        let request = SendRequest::new(0, operation, local);
+        match self.lanes.get(lane).and_then(|lane| lane.peer) {
+            Some(peer) => request.to(peer),
+            None => request,
+        }
     }
 
-    /// The request that sends the message.
-    pub(super) fn message_request(&self, operation: Operation) -> SendRequest {
-        let local = self.region_id.range(self.message_at(), self.size);
-        SendRequest::new(0, operation, local).inline(self.inline())
+    /// Whether the last byte of a message is a stamp: where memory is polled for it, and where a
+    /// message may come twice because its answer was lost.
+    pub(super) fn is_stamped(&self) -> bool {
+        self.plan.cell.pattern == Pattern::Latency
+            && (self.plan.verbs.service.is_lossy()
+                || self.plan.verbs.operation == VerbsOperation::Write)
     }
 
-    /// A request that carries no data.
-    pub(super) fn empty_request(&self, operation: Operation) -> SendRequest {
-        SendRequest::new(0, operation, self.region_id.range(0, 0))
+    /// Where what came into the receive with this number lies: or, of a write, where it was
+    /// written to.
+    #[inline]
+    pub(super) fn arrived_at(&self, lane: usize, number: u64) -> usize {
+        match self.plan.verbs.operation {
+            VerbsOperation::Write | VerbsOperation::WriteImm => self.layout.target(lane),
+            _ => self.layout.received(lane, number),
+        }
     }
 
-    pub(super) fn confirmation(&self) -> Local {
-        self.region_id.range(self.confirmation_at(), CONFIRMATION as u32)
+    /// A range of this side's memory as a request on `lane` names it.
+    #[inline]
+    pub(super) fn local(&self, lane: usize, offset: usize, length: u32) -> Local {
+        // Every caller's lane is one of ours.
+        let region = self.lanes.get(lane).or(self.lanes.first()).map(|lane| lane.region);
+        match region {
+            Some(region) => region.range(offset, length),
+            None => unreachable!("a pair has a lane"),
+        }
     }
 
     /// Posts the receive with this number; its slot is the number modulo the slots.
     #[inline]
-    pub(super) fn post_receive(&self, number: u64) -> Result<(), TransportError> {
-        let offset = self.stride * (number % self.slots as u64) as usize;
-        // A slot holds a confirmation as well: it is at least 64 bytes long.
-        let length = self.size.max(CONFIRMATION as u32);
-        self.queue_pair
-            .post_recv(&RecvRequest::new(number, self.region_id.range(offset, length)))
-            .map_err(failed)
+    pub(super) fn post_receive(&self, lane: usize, number: u64) -> Result<(), TransportError> {
+        let Some(Lane { queue_pair, region, .. }) = self.lanes.get(lane) else { return Ok(()) };
+        let local = region.range(self.layout.receive(lane, number), self.layout.receive_bytes());
+        // The lane travels along, so that a completion tells it without a search.
+        let id = (lane as u64) << LANE_SHIFT | number;
+        queue_pair.post_recv(&RecvRequest::new(id, local)).map_err(failed)
     }
 
     /// The number of the receive that follows the last one posted at first.
     pub(super) fn next_receive(&self) -> u64 {
         u64::from(self.receives)
-    }
-
-    pub(super) fn slot_at(&self, number: u64) -> usize {
-        self.stride * (number % self.slots as u64) as usize
     }
 
     /// Whether `length` bytes at `offset` are the beginning of the payload.
@@ -306,17 +404,19 @@ impl Pair {
         Ok(self.plan.payload.matches(&copy))
     }
 
-    /// Posts a send; waits for a place where the queue is full, which it is only if completions lag
-    /// far behind the echoes.
+    /// Posts a send on `lane`; waits for a place where the queue is full, which it is only if
+    /// completions lag far behind.
     #[inline]
     pub(super) fn post(
         &self,
+        lane: usize,
         request: &SendRequest,
         stop: &StopSignal,
     ) -> Result<(), TransportError> {
-        match self.queue_pair.post_send(request) {
+        let Some(Lane { queue_pair, .. }) = self.lanes.get(lane) else { return Ok(()) };
+        match queue_pair.post_send(request) {
             Ok(()) => Ok(()),
-            Err(error) if error.is_queue_full() => self.post_when_free(request, stop),
+            Err(error) if error.is_queue_full() => self.post_when_free(queue_pair, request, stop),
             Err(error) => Err(failed(error)),
         }
     }
@@ -324,13 +424,14 @@ impl Pair {
     #[cold]
     fn post_when_free(
         &self,
+        queue_pair: &QueuePair,
         request: &SendRequest,
         stop: &StopSignal,
     ) -> Result<(), TransportError> {
         let mut waiting = Waiting::new(stop, PLACE_PATIENCE);
         loop {
             self.reap_sends()?;
-            match self.queue_pair.post_send(request) {
+            match queue_pair.post_send(request) {
                 Err(full) if full.is_queue_full() && waiting.turn()? != Turn::Expired => {}
                 posted => return posted.map_err(failed),
             }
@@ -348,4 +449,35 @@ impl Pair {
         }
         Ok(done)
     }
+}
+
+/// The immediate of a message, where it has one; control messages have others.
+pub(super) const DATA: u32 = 0;
+
+/// A completion's number: the lane above, a count below.
+pub(super) const LANE_SHIFT: u32 = 48;
+
+/// The count of a completion's number.
+pub(super) const COUNT: u64 = (1 << LANE_SHIFT) - 1;
+
+fn connect_options(plan: &PairPlan) -> Result<ConnectOptions, TransportError> {
+    let settings = &plan.settings;
+    let path_mtu = match settings.path_mtu {
+        None => None,
+        Some(bytes) => Some(Mtu::from_bytes(bytes).ok_or_else(|| {
+            TransportError::Unsupported(format!(
+                "path MTU {bytes} is none of 256, 512, 1024, 2048, 4096"
+            ))
+        })?),
+    };
+    Ok(ConnectOptions {
+        // Of the queue pair; a flush is a write, of nothing. The region has its own.
+        access: plan.access() | Access::REMOTE_WRITE,
+        path_mtu,
+        service_level: settings.service_level,
+        traffic_class: settings.traffic_class,
+        timeout: settings.timeout,
+        retry: settings.retry,
+        ..ConnectOptions::default()
+    })
 }

@@ -2,9 +2,9 @@
 
 use fabricbench_verbs::{Context, Error, GidChoice, Kind, Mtu, Port};
 
-use super::{TransportError, failed};
+use super::{PairPlan, TransportError, failed};
 use crate::{
-    plan::Cell,
+    plan::Service,
     report::{Path, PathKind},
     transport::VerbsSettings,
 };
@@ -72,12 +72,23 @@ impl VerbsPort {
     ///
     /// # Errors
     /// [`TransportError::Unsupported`] with the limit.
-    pub fn admit(&self, cell: &Cell) -> Result<u32, TransportError> {
+    pub fn admit(&self, plan: &PairPlan) -> Result<u32, TransportError> {
+        let size = plan.cell.size;
+        if plan.verbs.service == Service::Ud {
+            let active = self.port.active_mtu.map_or(u32::MAX, Mtu::bytes);
+            let most = active.min(plan.settings.path_mtu.unwrap_or(active));
+            if size > u64::from(most) {
+                return Err(TransportError::Unsupported(format!(
+                    "a datagram of {size} B is over the path MTU of {} port {}: {most} B",
+                    self.port.device, self.port.number
+                )));
+            }
+        }
         let most = self.port.max_message;
-        u32::try_from(cell.size).ok().filter(|&size| size <= most).ok_or_else(|| {
+        u32::try_from(size).ok().filter(|&size| size <= most).ok_or_else(|| {
             TransportError::Unsupported(format!(
                 "a message of {} B is over the limit of {} port {}: max_msg_sz is {most} B",
-                cell.size, self.port.device, self.port.number
+                size, self.port.device, self.port.number
             ))
         })
     }

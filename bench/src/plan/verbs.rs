@@ -1,0 +1,223 @@
+//! What the verbs transports can carry: the one table of services, operations and patterns.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Pattern;
+
+/// The transport service of a queue pair (`-c` of perftest).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Service {
+    /// Reliable connection: what is lost on the way is sent again.
+    #[default]
+    Rc,
+    /// Unreliable connection: what is lost on the way stays lost.
+    Uc,
+    /// Unreliable datagram: the same, a message is one packet, and no connection is made.
+    Ud,
+}
+
+impl Service {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Rc, Self::Uc, Self::Ud];
+
+    /// Whether a message may be lost without an error.
+    #[must_use]
+    pub fn is_lossy(self) -> bool {
+        self != Self::Rc
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Rc => "rc",
+            Self::Uc => "uc",
+            Self::Ud => "ud",
+        }
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Rc => "RC",
+            Self::Uc => "UC",
+            Self::Ud => "UD",
+        })
+    }
+}
+
+/// A verbs operation that can carry a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerbsOperation {
+    /// RDMA write into memory that the receiver polls.
+    Write,
+    /// RDMA write with an immediate, which completes one of the receiver's posted receives.
+    WriteImm,
+    /// Send into a posted receive.
+    Send,
+    /// The same with an immediate.
+    SendImm,
+    /// RDMA read of the far side's memory.
+    Read,
+    /// Atomic fetch-and-add on 8 bytes of the far side's memory.
+    FetchAdd,
+    /// Atomic compare-and-swap on the same.
+    CompareSwap,
+}
+
+/// Bytes that an atomic works on.
+pub const ATOMIC_BYTES: u64 = 8;
+
+use Pattern::{Bandwidth, Bidirectional, Fetch, Latency, Rate};
+use Service::{Rc, Uc, Ud};
+use VerbsOperation as Op;
+
+const PUSHED: &[Pattern] = &[Latency, Bandwidth, Bidirectional, Rate];
+
+/// Operation, its name, the services that have it (table 35 of the InfiniBand specification,
+/// volume 1, 1.4: "Work request operation types"), and the patterns that it can be measured in.
+const TABLE: [(Op, &str, &[Service], &[Pattern]); 7] = [
+    (Op::Write, "write", &[Rc, Uc], PUSHED),
+    (Op::WriteImm, "write-imm", &[Rc, Uc], PUSHED),
+    (Op::Send, "send", &[Rc, Uc, Ud], PUSHED),
+    (Op::SendImm, "send-imm", &[Rc, Uc, Ud], PUSHED),
+    (Op::Read, "read", &[Rc], &[Latency, Fetch, Rate]),
+    (Op::FetchAdd, "fetch-add", &[Rc], &[Latency, Rate]),
+    (Op::CompareSwap, "compare-swap", &[Rc], &[Latency, Rate]),
+];
+
+impl VerbsOperation {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Write,
+        Self::WriteImm,
+        Self::Send,
+        Self::SendImm,
+        Self::Read,
+        Self::FetchAdd,
+        Self::CompareSwap,
+    ];
+
+    fn row(self) -> &'static (Op, &'static str, &'static [Service], &'static [Pattern]) {
+        // Every operation has its row: a test holds that.
+        TABLE.iter().find(|row| row.0 == self).unwrap_or(&TABLE[0])
+    }
+
+    /// Its name within a transport's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// The services that have it.
+    #[must_use]
+    pub fn services(self) -> &'static [Service] {
+        self.row().2
+    }
+
+    /// The patterns it can be measured in.
+    #[must_use]
+    pub fn patterns(self) -> &'static [Pattern] {
+        self.row().3
+    }
+
+    /// Whether the far side's processor takes no part: the initiator alone moves the data.
+    #[must_use]
+    pub fn is_one_sided(self) -> bool {
+        matches!(self, Self::Read | Self::FetchAdd | Self::CompareSwap)
+    }
+
+    /// Whether it is an atomic, whose size is fixed.
+    #[must_use]
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Self::FetchAdd | Self::CompareSwap)
+    }
+
+    /// Whether it completes a receive at the far side.
+    #[must_use]
+    pub fn takes_receive(self) -> bool {
+        matches!(self, Self::Send | Self::SendImm | Self::WriteImm)
+    }
+}
+
+/// A service with one of its operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct VerbsName {
+    /// The service.
+    pub service: Service,
+    /// The operation.
+    pub operation: VerbsOperation,
+}
+
+impl VerbsName {
+    /// Every pair that verbs define, in the table's order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Service::ALL.into_iter().flat_map(|service| {
+            VerbsOperation::ALL
+                .into_iter()
+                .filter(move |operation| operation.services().contains(&service))
+                .map(move |operation| Self { service, operation })
+        })
+    }
+
+    /// Reads what follows `verbs-`: `write`, `uc-send`, `atomic`; in `default` if no service is
+    /// named.
+    ///
+    /// # Errors
+    /// `None`: no operation has that name. `Some`: the service lacks it, in words.
+    pub(super) fn parse(text: &str, default: Service) -> Result<Self, Option<String>> {
+        let named = Service::ALL.into_iter().find_map(|service| {
+            let rest = text.strip_prefix(service.word())?.strip_prefix('-')?;
+            Some((service, rest))
+        });
+        let (service, name) = named.unwrap_or((default, text));
+        let name = if name == "atomic" { Op::FetchAdd.name() } else { name };
+        let operation =
+            VerbsOperation::ALL.into_iter().find(|known| known.name() == name).ok_or(None)?;
+        if operation.services().contains(&service) {
+            return Ok(Self { service, operation });
+        }
+        let has: Vec<_> = VerbsOperation::ALL
+            .into_iter()
+            .filter(|known| known.services().contains(&service))
+            .map(VerbsOperation::name)
+            .collect();
+        Err(Some(format!("{service} has no {name}; it has {}", has.join(", "))))
+    }
+}
+
+impl fmt::Display for VerbsName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.service {
+            Service::Rc => write!(f, "verbs-{}", self.operation.name()),
+            service => write!(f, "verbs-{}-{}", service.word(), self.operation.name()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_has_its_row_and_a_name_of_its_own() {
+        for operation in VerbsOperation::ALL {
+            assert_eq!(operation.row().0, operation);
+        }
+        let all: Vec<_> = VerbsName::all().map(|name| name.to_string()).collect();
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!((all.len(), distinct.len()), (13, 13), "7 of RC, 4 of UC, 2 of UD: {all:?}");
+    }
+
+    #[test]
+    fn what_a_service_lacks_is_refused_by_name() {
+        let refused = VerbsName::parse("ud-write", Rc).unwrap_err().unwrap();
+        assert_eq!(refused, "UD has no write; it has send, send-imm");
+        assert!(VerbsName::parse("uc-atomic", Rc).unwrap_err().unwrap().contains("no fetch-add"));
+        assert!(VerbsName::parse("read", Uc).is_err(), "the default service counts");
+        assert_eq!(VerbsName::parse("teleport", Rc), Err(None));
+    }
+}

@@ -1,0 +1,138 @@
+//! What arrives on one side of a push: counted, compared with the payload, its receives posted anew.
+
+use fabricbench_verbs::Completion;
+
+use super::{
+    Pair,
+    control::Control,
+    failed,
+    pair::{COUNT, DATA, LANE_SHIFT},
+};
+use crate::{
+    plan::VerbsOperation,
+    transport::{Received, TransportError},
+};
+
+/// Bytes of a written message that are looked at before it is confirmed; the rest is compared when
+/// the slice is over, where it is not timed.
+const LOOKED_AT: usize = 64;
+
+/// Completions taken at once.
+const BATCH: usize = 32;
+
+/// The receiving half of one side.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    // Number of the next receive to post, by lane.
+    next: Vec<u64>,
+    completions: [Completion; BATCH],
+    received: Received,
+    operation: VerbsOperation,
+}
+
+impl Inbox {
+    pub(super) fn new(pair: &Pair) -> Self {
+        Self {
+            next: vec![pair.next_receive(); pair.lanes.len()],
+            completions: [Completion::default(); BATCH],
+            received: Received::default(),
+            operation: pair.plan.verbs.operation,
+        }
+    }
+
+    /// What has arrived so far.
+    pub(super) fn received(&self) -> Received {
+        self.received
+    }
+
+    /// Takes what has arrived and posts its receives anew; returns whether anything had, and the
+    /// last control message among it.
+    #[inline]
+    pub(super) fn take(&mut self, pair: &Pair) -> Result<(bool, Option<Control>), TransportError> {
+        let mut said = None;
+        let Self { next, completions, received, .. } = self;
+        let arrived = pair.receive_queue.poll(completions).map_err(failed)?;
+        for completion in arrived {
+            let id = completion.check().map_err(failed)?.id();
+            let (lane, number) = ((id >> LANE_SHIFT) as usize, id & COUNT);
+            match completion.immediate() {
+                None | Some(DATA) => {
+                    if received.messages == 0 {
+                        look_at_first(pair, received, lane, number)?;
+                    }
+                    received.messages += 1;
+                    let header = pair.layout.header() as u64;
+                    received.bytes += u64::from(completion.byte_len()).saturating_sub(header);
+                }
+                Some(immediate) => match Control::read(pair, lane, number, immediate)? {
+                    None | Some(Control::Flush) => {}
+                    control => said = control,
+                },
+            }
+            if let Some(next) = next.get_mut(lane) {
+                pair.post_receive(lane, *next)?;
+                *next += 1;
+            }
+        }
+        Ok((!arrived.is_empty(), said))
+    }
+
+    /// The sender says that it has sent `messages`, and what it sent before is here: for what
+    /// arrives without a trace, that is the count. Looks at the memory, and wipes what it looked
+    /// at, so that the next look sees messages that came after this one.
+    #[cold]
+    pub(super) fn claimed(&mut self, pair: &Pair, messages: u64) -> Result<(), TransportError> {
+        if self.operation != VerbsOperation::Write || messages == 0 {
+            return Ok(());
+        }
+        let fresh = messages > self.received.messages;
+        self.received.messages = messages;
+        self.received.bytes = messages.saturating_mul(u64::from(pair.size));
+        let length = (pair.size as usize).min(LOOKED_AT);
+        // Of a datagram-like service the last message may be lost, and one that was asked for again
+        // has been wiped.
+        if fresh && !pair.plan.verbs.service.is_lossy() {
+            let same = pair.holds_payload(pair.layout.target(0), length)?;
+            verified(&mut self.received, same);
+            pair.region.fill(pair.layout.target(0), length, 0).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// At the end of a slice, where it is not timed: all of the last written message but what was
+    /// looked at (and wiped) before.
+    #[cold]
+    pub(super) fn finish(&mut self, pair: &Pair) -> Result<(), TransportError> {
+        let size = pair.size as usize;
+        if self.operation != VerbsOperation::Write || self.received.messages == 0 {
+            return Ok(());
+        }
+        let looked = if pair.plan.verbs.service.is_lossy() { 0 } else { size.min(LOOKED_AT) };
+        if size > looked {
+            let mut wanted = vec![0; size];
+            pair.plan.payload.fill(&mut wanted);
+            let mut copy = vec![0; size - looked];
+            let from = pair.layout.target(0) + looked;
+            pair.region.copy_out(from, &mut copy).map_err(failed)?;
+            verified(&mut self.received, Some(copy.as_slice()) == wanted.get(looked..));
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn look_at_first(
+    pair: &Pair,
+    received: &mut Received,
+    lane: usize,
+    number: u64,
+) -> Result<(), TransportError> {
+    let same = pair.holds_payload(pair.arrived_at(lane, number), pair.size as usize)?;
+    verified(received, same);
+    Ok(())
+}
+
+pub(super) fn verified(received: &mut Received, same: bool) {
+    received.verified += 1;
+    received.corrupt += u64::from(!same);
+}

@@ -1,0 +1,55 @@
+//! The client's side before it is connected.
+
+use std::marker::PhantomData;
+
+use fabricbench_verbs::RemoteRegion;
+
+use super::{Pair, failed};
+use crate::transport::{
+    Answer, Initiator, Offer, Opening, StopSignal, TransportError, VerbsSettings,
+};
+
+/// What an opened pair becomes when it is connected.
+pub trait VerbsInitiator: Initiator + Sized {
+    /// Takes over the pair.
+    ///
+    /// # Errors
+    /// The pair does not fit the pattern.
+    fn over(pair: Pair, remote: RemoteRegion, stop: StopSignal) -> Result<Self, TransportError>;
+}
+
+/// A pair with an offer to make.
+#[derive(Debug)]
+pub struct VerbsOpening<I> {
+    pair: Pair,
+    // What the server is to use: its device need not have the name of ours.
+    peer: VerbsSettings,
+    stop: StopSignal,
+    becomes: PhantomData<fn() -> I>,
+}
+
+impl<I> VerbsOpening<I> {
+    /// A pair that is to become an `I`, and what the server is to use on its side.
+    #[must_use]
+    pub fn new(pair: Pair, peer: VerbsSettings, stop: StopSignal) -> Self {
+        Self { pair, peer, stop, becomes: PhantomData }
+    }
+}
+
+impl<I: VerbsInitiator> Opening for VerbsOpening<I> {
+    type Initiator = I;
+
+    fn offer(&self) -> Offer {
+        Offer::Verbs { endpoint: self.pair.endpoint(), settings: self.peer.clone() }
+    }
+
+    fn connect(mut self, answer: &Answer) -> Result<I, TransportError> {
+        let Answer::Verbs(peer) = answer else {
+            return Err(failed(
+                "the server answered with a listener where a queue pair was offered",
+            ));
+        };
+        let remote = self.pair.connect(peer)?;
+        I::over(self.pair, remote, self.stop)
+    }
+}
