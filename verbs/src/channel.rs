@@ -185,7 +185,9 @@ impl CompletionChannel {
     /// event. `false` when there was none.
     ///
     /// Nothing is said about what can be polled: after `true` it may be nothing, and after `false`
-    /// it is worth a look all the same. Two system calls.
+    /// it is worth a look all the same. A device that is taken away need not wake anybody
+    /// (soft-RoCE does not): wait in pieces, and look at [`Context::check`] between them. Two system
+    /// calls.
     ///
     /// # Errors
     ///
