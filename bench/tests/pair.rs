@@ -1,4 +1,4 @@
-//! The command between two hosts of which one dies, or loses its cable: two soft-RoCE
+//! The command between two hosts of which one dies, or loses its cable or device: two soft-RoCE
 //! guests, this one the client's.
 //!
 //! They run when `FABRICBENCH_PAIR_TESTS=1` is set; otherwise each says why it is skipped and passes.
@@ -24,3 +24,5 @@ mod cut;
 mod killed;
 #[path = "pair/loss.rs"]
 mod loss;
+#[path = "pair/removal.rs"]
+mod removal;

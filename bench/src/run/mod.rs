@@ -96,7 +96,7 @@ pub fn run<C: Clock>(
             Some(StopReason::Interrupted | StopReason::Finished) => {
                 ended = Err(RunError::Interrupted);
             }
-            None => continue,
+            Some(StopReason::DeviceLost(_)) | None => continue,
         }
         break;
     }

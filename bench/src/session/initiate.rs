@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use fabricbench_ipoib::PathName;
 
-use super::{Affinity, Conversation, Host, Observation, SliceError, ip_path, ip_path::describe};
+use super::{
+    Affinity, Conversation, Host, Observation, SliceError, device_watch::DeviceWatch, ip_path,
+    ip_path::describe,
+};
 use crate::{
     clock::Clock,
     engine::{Task, measure_bandwidth, measure_latency},
@@ -13,7 +16,7 @@ use crate::{
     report::{Counters, CpuCost, Path, PayloadCheck},
     stats::Histogram,
     transport::{
-        Initiator, Offer, Opening, StopSignal, TransportError, VerbsSettings,
+        Initiator, Offer, Opening, StopReason, StopSignal, TransportError, VerbsSettings,
         grpc::{GrpcOpening, tuning},
         tcp::TcpOpening,
         verbs::{Ask, Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
@@ -133,7 +136,8 @@ impl<C: Clock> Initiating<C> {
         let pair = Pair::open(port, plan)?;
         let peer = self.peer_verbs.clone();
         let path = port.path(None);
-        let stop = self.stop.clone();
+        let watch = DeviceWatch::begin(port.context.clone(), StopSignal::new(), self.stop.clone())?;
+        let stop = watch.stop().clone();
         let measured = match (slice.cell.pattern, verbs.operation) {
             (Pattern::Latency, VerbsOperation::Write) => {
                 let opening = VerbsOpening::<Ping<true>>::new(pair, peer, stop);
@@ -239,7 +243,8 @@ impl<C: Clock> Initiating<C> {
             Ok(measured) => measured,
             Err(stopped @ SliceError::Stopped(_)) => return Err(stopped),
             Err(error) => {
-                let observation = conversation.finish(None)?;
+                let observation =
+                    conversation.finish(None).map_err(|lost| with_error_before(&error, lost))?;
                 return Err(with_server_error(error, observation.error));
             }
         };
@@ -323,6 +328,16 @@ fn opening_mtu(path: &Path, peer: &Path) -> Option<u32> {
     match (path.mtu, peer.mtu) {
         (Some(here), Some(there)) => Some(here.min(there)),
         (one, other) => one.or(other),
+    }
+}
+
+/// A server that is lost when it is told of an error: most likely both have one cause.
+fn with_error_before(before: &SliceError, lost: SliceError) -> SliceError {
+    match lost {
+        SliceError::Stopped(StopReason::PeerLost(how)) => {
+            SliceError::Stopped(StopReason::PeerLost(format!("{how} (before that, {before})")))
+        }
+        other => other,
     }
 }
 

@@ -3,6 +3,7 @@
 //! client's end sees a [`Conversation`].
 
 mod affinity;
+mod device_watch;
 mod host;
 mod initiate;
 mod ip_path;
@@ -65,7 +66,7 @@ impl SliceError {
             Self::Unsupported(_) => Status::Unsupported,
             Self::Failed(_) => Status::Failed,
             Self::Stopped(StopReason::Interrupted | StopReason::Finished) => Status::Skipped,
-            Self::Stopped(StopReason::PeerLost(_)) => Status::Failed,
+            Self::Stopped(StopReason::PeerLost(_) | StopReason::DeviceLost(_)) => Status::Failed,
         }
     }
 }
@@ -74,7 +75,8 @@ impl From<TransportError> for SliceError {
     fn from(error: TransportError) -> Self {
         match error {
             TransportError::Unsupported(reason) => Self::Unsupported(reason),
-            TransportError::Failed(reason) => Self::Failed(reason),
+            TransportError::Failed(reason)
+            | TransportError::Stopped(StopReason::DeviceLost(reason)) => Self::Failed(reason),
             TransportError::Stopped(reason) => Self::Stopped(reason),
         }
     }
@@ -83,6 +85,15 @@ impl From<TransportError> for SliceError {
 impl From<EngineError> for SliceError {
     fn from(error: EngineError) -> Self {
         match error {
+            EngineError::Transport {
+                source: TransportError::Stopped(StopReason::DeviceLost(how)),
+                phase,
+            } => Self::Failed(format!("{phase}: {how}")),
+            // Told with the phase: a user sees how far it had come.
+            EngineError::Transport {
+                source: TransportError::Stopped(StopReason::PeerLost(how)),
+                phase,
+            } => Self::Stopped(StopReason::PeerLost(format!("{phase}: {how}"))),
             EngineError::Transport { source: TransportError::Stopped(reason), .. } => {
                 Self::Stopped(reason)
             }

@@ -2,7 +2,9 @@
 
 use std::thread::{self, JoinHandle};
 
-use super::{Host, Observation, affinity::admit, bind_thread, ip_path::describe};
+use super::{
+    Host, Observation, affinity::admit, bind_thread, device_watch::DeviceWatch, ip_path::describe,
+};
 use crate::{
     observe::{CpuTime, PathWatch, Payload as PayloadMoved},
     plan::{Cell, Payload, TransportName},
@@ -22,6 +24,8 @@ pub struct Serving {
     path: Path,
     stop: StopSignal,
     thread: Option<JoinHandle<Result<Received, TransportError>>>,
+    // Only of RDMA.
+    device: Option<DeviceWatch>,
     begun: Option<(Result<PathWatch, String>, CpuTime)>,
 }
 
@@ -42,11 +46,15 @@ pub fn prepare(
         admit(cpu).map_err(TransportError::Unsupported)?;
     }
     let payload = Payload::new(seed);
+    let stop = StopSignal::new();
+    let mut device = None;
     let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
         match (&cell.transport, offer) {
             (TransportName::Verbs(verbs), Offer::Verbs { endpoint, settings }) => {
                 settings.check().map_err(TransportError::Failed)?;
                 let port = VerbsPort::open(settings)?;
+                let never = StopSignal::new();
+                device = Some(DeviceWatch::begin(port.context.clone(), stop.clone(), never)?);
                 let plan = PairPlan {
                     cell: cell.clone(),
                     verbs: *verbs,
@@ -76,7 +84,6 @@ pub fn prepare(
                 )));
             }
         };
-    let stop = StopSignal::new();
     let thread = thread::Builder::new()
         .name("responder".to_owned())
         .spawn({
@@ -89,7 +96,7 @@ pub fn prepare(
             }
         })
         .map_err(|error| TransportError::Failed(format!("no thread for the responder: {error}")))?;
-    Ok((answer, Serving { cell, path, stop, thread: Some(thread), begun: None }))
+    Ok((answer, Serving { cell, path, stop, thread: Some(thread), device, begun: None }))
 }
 
 impl Serving {
@@ -132,9 +139,14 @@ impl Serving {
     fn end(&mut self) -> Result<Received, TransportError> {
         self.stop.give(StopReason::Finished);
         let Some(thread) = self.thread.take() else { return Ok(Received::default()) };
-        thread
+        let served = thread
             .join()
-            .unwrap_or_else(|_| Err(TransportError::Failed("the responder panicked".to_owned())))
+            .unwrap_or_else(|_| Err(TransportError::Failed("the responder panicked".to_owned())));
+        self.device = None;
+        match self.stop.reason() {
+            Some(StopReason::DeviceLost(how)) => Err(TransportError::Failed(how)),
+            _ => served,
+        }
     }
 }
 

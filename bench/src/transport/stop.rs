@@ -17,6 +17,8 @@ pub enum StopReason {
     Interrupted,
     /// The other side is gone or silent; the text says how that was seen.
     PeerLost(String),
+    /// The device under the slice is gone; the text says which. Other slices may go on.
+    DeviceLost(String),
 }
 
 impl fmt::Display for StopReason {
@@ -24,7 +26,7 @@ impl fmt::Display for StopReason {
         match self {
             Self::Finished => f.write_str("the test is over"),
             Self::Interrupted => f.write_str("interrupted"),
-            Self::PeerLost(how) => f.write_str(how),
+            Self::PeerLost(how) | Self::DeviceLost(how) => f.write_str(how),
         }
     }
 }

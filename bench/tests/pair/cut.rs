@@ -50,7 +50,8 @@ fn cut(cut: fn() -> Cut) {
         let client = server.in_the_middle(pattern);
         let cut = cut();
         let finished = client.end_within(TIMEOUT + MARGIN);
-        let finished = finished.failed(4, &["lost the server", &address, "silent for 2s"]);
+        let finished =
+            finished.failed(4, &["lost the server", "while measuring", &address, "silent for 2s"]);
         without_figures(&Document::read(&finished.stdout).cells()[0], "failed", &[&address]);
         // While the link is down: not because the client comes back and closes the connection.
         server.0.process.says(|text| {

@@ -17,7 +17,7 @@ fn a_killed_server_ends_the_run() {
         let client = server.in_the_middle(pattern);
         server.kill();
         let finished = client.end_within(TIMEOUT + MARGIN);
-        let finished = finished.failed(4, &["lost the server", &address]);
+        let finished = finished.failed(4, &["lost the server", "while measuring", &address]);
         without_figures(&Document::read(&finished.stdout).cells()[0], "failed", &[&address]);
     }
     before.are_back();
