@@ -25,6 +25,8 @@ mod lying_server;
 mod output;
 #[path = "command/own_server.rs"]
 mod own_server;
+#[path = "command/perftest.rs"]
+mod perftest;
 #[path = "command/strangers.rs"]
 mod strangers;
 #[path = "command/sweep.rs"]

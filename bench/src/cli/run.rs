@@ -25,7 +25,10 @@ use crate::{
     engine::WarmUp,
     observe::is_emulated_machine,
     plan::{LEAST_MESSAGES, Pattern, Plan, Service, Sizes, Stop, TransportName, VerbsName},
-    report::{Document, PlanRecord, ResultFile, SCHEMA, Status, csv, long, table},
+    report::{
+        Document, PerftestColumns, PlanRecord, ResultFile, SCHEMA, Status, csv, long, perftest,
+        table,
+    },
     run::{Rules, RunError},
     session::{Affinity, Host, Initiating, bind_thread},
     transport::{StopReason, StopSignal, verbs::VerbsPort},
@@ -88,6 +91,9 @@ pub(super) struct RunArguments {
     /// What to print
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+    /// Gb/s (10^9 bits) with `--format perftest`, as there, in place of MB/s (2^20 bytes)
+    #[arg(long = "report_gbits", alias = "report-gbits")]
+    report_gbits: bool,
     /// Progress on standard error
     #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
     progress: ProgressMode,
@@ -119,6 +125,8 @@ enum Format {
     Json,
     /// Comma-separated values
     Csv,
+    /// The columns of perftest's programs, a block a transport and pattern
+    Perftest,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -168,6 +176,12 @@ impl ServiceName {
 }
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
+    if arguments.report_gbits && arguments.format != Format::Perftest {
+        return Err(Failure::Usage(
+            "--report_gbits belongs to --format perftest; the other formats are in MB/s (10^6 bytes)"
+                .to_owned(),
+        ));
+    }
     let plan = plan(arguments)?;
     let stop = stop_on_signals()?;
     let here = Host::here().map_err(Failure::Error)?;
@@ -179,11 +193,11 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     // Whatever happened, standard output gets one whole document of what there is.
     if let Err(Ended::NotBegun(failure)) = outcome {
         if arguments.format == Format::Json {
-            render(arguments.format, &document)?;
+            render(arguments, &document)?;
         }
         return Err(failure);
     }
-    render(arguments.format, &document)?;
+    render(arguments, &document)?;
     match outcome {
         Ok(()) => Ok(verdict(&document)),
         Err(Ended::Run(RunError::Interrupted)) => {
@@ -447,8 +461,15 @@ fn warnings(here: &Host, there: &Host) -> Vec<String> {
     warnings
 }
 
-fn render(format: Format, document: &Document) -> Result<(), Failure> {
-    match format {
+fn render(arguments: &RunArguments, document: &Document) -> Result<(), Failure> {
+    match arguments.format {
+        Format::Perftest => {
+            let columns = PerftestColumns {
+                gigabits: arguments.report_gbits,
+                by_duration: arguments.duration.is_some(),
+            };
+            print(&perftest(document, columns))
+        }
         Format::Table => print(&table(document)),
         Format::Long => print(&long(document)),
         Format::Csv => print(&csv(document).map_err(Failure::error)?),

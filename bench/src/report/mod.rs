@@ -4,12 +4,14 @@ mod csv;
 mod file;
 mod long;
 mod number;
+mod perftest;
 mod schema;
 mod table;
 
 pub use csv::csv;
 pub use file::{OutputError, ResultFile};
 pub use long::long;
+pub use perftest::{PerftestColumns, perftest};
 pub use schema::{
     Absent, CellRecord, CellSettings, Counters, CpuCost, Document, Environment, Latency,
     LatencyKind, Loss, Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord, SCHEMA,

@@ -238,6 +238,9 @@ pub struct Latency {
     pub max: f64,
     /// Arithmetic mean.
     pub mean: f64,
+    /// Sample standard deviation (divisor n - 1); `null` with fewer than two samples.
+    #[serde(default)]
+    pub stddev: Option<f64>,
     /// 95 % confidence interval of the median from order statistics.
     pub p50_interval_95: Option<[f64; 2]>,
     /// Why a percentile is `null`, by its name.

@@ -210,6 +210,7 @@ fn latency(round_trips: &Histogram, kind: LatencyKind) -> Option<Latency> {
         p999,
         max: shown(round_trips.max()?),
         mean: round_trips.mean()? * kind.share(),
+        stddev: round_trips.stddev().map(|deviation| deviation * kind.share()),
         p50_interval_95: round_trips
             .median_interval(Z_95)
             .map(|interval| [shown(interval.low), shown(interval.high)]),
@@ -297,6 +298,9 @@ mod tests {
         let latency = record.latency.unwrap();
         assert_eq!((latency.samples, latency.min, latency.max), (20, 500.0, 1500.0));
         assert_eq!((latency.p50, latency.mean), (Some(500.0), 1000.0));
+        // Half of 1000 either way, times the root of 20 / 19.
+        let deviation = 500.0 * (20.0 / 19.0_f64).sqrt();
+        assert!((latency.stddev.unwrap() - deviation).abs() < 1e-9, "{:?}", latency.stddev);
         assert_eq!(latency.p99, None);
         assert_eq!(latency.absent["p99"], Absent { needs_samples: 1000, has_samples: 20 });
         let rate = record.throughput.unwrap();

@@ -36,7 +36,7 @@ impl Quantile {
     }
 }
 
-/// Samples in nanoseconds: HDR buckets beside the true minimum, maximum and sum.
+/// Samples in nanoseconds: HDR buckets beside the true minimum, maximum, sum and sum of squares.
 ///
 /// ```
 /// use fabricbench::stats::Histogram;
@@ -54,6 +54,7 @@ pub struct Histogram {
     min: u64,
     max: u64,
     sum: u128,
+    squares: u128,
 }
 
 impl Default for Histogram {
@@ -72,7 +73,7 @@ impl Histogram {
     pub fn new() -> Self {
         let buckets =
             Buckets::new_with_bounds(1, LARGEST_NS, DIGITS).expect("constant bounds are valid");
-        Self { buckets, min: u64::MAX, max: 0, sum: 0 }
+        Self { buckets, min: u64::MAX, max: 0, sum: 0, squares: 0 }
     }
 
     /// Adds one sample, in nanoseconds. Does not allocate.
@@ -83,7 +84,10 @@ impl Histogram {
         self.buckets.saturating_record(nanoseconds.max(1));
         self.min = self.min.min(nanoseconds);
         self.max = self.max.max(nanoseconds);
-        self.sum += u128::from(nanoseconds);
+        let nanoseconds = u128::from(nanoseconds);
+        self.sum += nanoseconds;
+        // Saturating: full after 2 * 10^13 samples of an hour, or two of 585 years.
+        self.squares = self.squares.saturating_add(nanoseconds * nanoseconds);
     }
 
     /// Adds all samples of `other`.
@@ -93,6 +97,7 @@ impl Histogram {
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.sum += other.sum;
+        self.squares = self.squares.saturating_add(other.squares);
     }
 
     /// Forgets all samples and keeps the memory.
@@ -101,6 +106,7 @@ impl Histogram {
         self.min = u64::MAX;
         self.max = 0;
         self.sum = 0;
+        self.squares = 0;
     }
 
     /// How many samples there are.
@@ -131,6 +137,24 @@ impl Histogram {
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.sum as f64 / self.len() as f64)
+    }
+
+    /// The sample standard deviation (divisor n - 1), exact up to rounding, in nanoseconds; none
+    /// with fewer than two samples.
+    ///
+    /// From the sum and the sum of squares in whole numbers, so that a small deviation of large
+    /// samples does not drown in the rounding of either: with sum = q n + r,
+    /// sum of squares - sum^2 / n = squares - q sum - q r - r^2 / n.
+    #[must_use]
+    pub fn stddev(&self) -> Option<f64> {
+        let n = self.len();
+        let degrees = n.checked_sub(2)? + 1;
+        let (q, r) = (self.sum / u128::from(n), self.sum % u128::from(n));
+        // Together they are at most the true sum of squares, so only a saturated one saturates here.
+        let whole = self.squares.saturating_sub(q.saturating_mul(self.sum)).saturating_sub(q * r);
+        // The remainder is below n, and its square fits.
+        let rest = (r * r) as f64 / n as f64;
+        Some(((whole as f64 - rest).max(0.0) / degrees as f64).sqrt())
     }
 
     /// The quantile `q` in 0..1, if at least 10 / (1 - q) samples stand behind it: with fewer, a
@@ -206,6 +230,38 @@ mod tests {
         assert_eq!(histogram.len(), 3);
     }
 
+    /// The deviation of `samples` with the divisor n - 1.
+    fn deviation(samples: impl IntoIterator<Item = u64>) -> Option<f64> {
+        let mut histogram = Histogram::new();
+        samples.into_iter().for_each(|sample| histogram.record(sample));
+        histogram.stddev()
+    }
+
+    #[test]
+    fn the_deviation_is_that_of_known_distributions() {
+        assert_eq!(deviation([]), None);
+        assert_eq!(deviation([7]), None, "one sample deviates from nothing");
+        assert_eq!(deviation([7; 100]), Some(0.0));
+        // Squares of deviations from 5 sum up to 32.
+        assert_eq!(deviation([2, 4, 4, 4, 5, 5, 7, 9]), Some((32.0_f64 / 7.0).sqrt()));
+        // Discrete uniform over 1..=n: n (n + 1) / 12 with the divisor n - 1.
+        let uniform = deviation(1..=10_000).unwrap();
+        assert!((uniform - (10_000.0 * 10_001.0 / 12.0_f64).sqrt()).abs() < 1e-9, "{uniform}");
+        // Two values, half each: half of the distance, times the root of n / (n - 1).
+        let two = deviation((0..1000).map(|index| 1000 + 500 * (index % 2))).unwrap();
+        assert!((two - 250.0 * (1000.0 / 999.0_f64).sqrt()).abs() < 1e-9, "{two}");
+    }
+
+    /// Where floating-point sums of squares have no digit left: 1 ns in an hour.
+    #[test]
+    fn a_small_deviation_of_large_samples_is_exact() {
+        let samples = (0..1000).map(|index| LARGEST_NS - index % 2);
+        let shown = deviation(samples).unwrap();
+        assert!((shown - 0.5 * (1000.0 / 999.0_f64).sqrt()).abs() < 1e-12, "{shown}");
+        // Beyond what squares can hold it saturates, and does not panic.
+        assert!(deviation([u64::MAX; 3]).is_some());
+    }
+
     proptest! {
         #[test]
         fn merging_slices_equals_recording_all(
@@ -224,6 +280,7 @@ mod tests {
             prop_assert_eq!(first.min(), samples.iter().min().copied());
             prop_assert_eq!(first.max(), samples.iter().max().copied());
             prop_assert_eq!(first.mean(), whole.mean());
+            prop_assert_eq!(first.stddev(), whole.stddev());
             prop_assert_eq!(first.quantile(0.5), whole.quantile(0.5));
         }
 

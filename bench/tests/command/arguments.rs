@@ -48,6 +48,7 @@ fn are_refused_in_one_line() {
         ("run -r 1", &["--rx-depth", "1", "2"]),
         ("run -S 16", &["--sl", "16"]),
         ("run -u 32", &["--qp-timeout", "32"]),
+        ("run --report_gbits", &["--report_gbits", "--format perftest"]),
         ("run --format yaml", &["--format", "yaml", "json"]),
         ("run --frmat json", &["--frmat", "--format"]),
         ("run one two", &["two"]),

@@ -172,7 +172,7 @@ fn json_is_printed_on_every_path() {
 
 #[test]
 fn a_reader_that_leaves_early_is_no_failure() {
-    for format in ["table", "json", "csv", "long"] {
+    for format in ["table", "json", "csv", "long", "perftest"] {
         let mut command = fabricbench(&format!("{QUICK} --format {format}"));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());

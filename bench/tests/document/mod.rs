@@ -147,6 +147,15 @@ fn check_latency(latency: &Value, messages: u64, name: &str) {
     let (min, max) = (number(&latency["min"]), number(&latency["max"]));
     let mean = number(&latency["mean"]);
     assert!(0.0 < min && min <= mean && mean <= max, "{name}: {latency}");
+    match samples {
+        0 | 1 => assert!(latency["stddev"].is_null(), "{name}: {latency}"),
+        // No sample is further from the mean than the range; the factor is the divisor n - 1.
+        _ => {
+            let most = (max - min) * (samples as f64 / (samples - 1) as f64).sqrt();
+            let deviation = number(&latency["stddev"]);
+            assert!((0.0..=most).contains(&deviation), "{name}: {latency}");
+        }
+    }
     let mut last = min;
     // 10 / (1 - q) samples must stand behind a percentile.
     for (percentile, needs) in [("p50", 20), ("p99", 1000), ("p999", 10_000)] {

@@ -1,0 +1,362 @@
+//! The columns of perftest, for scripts that read what `ib_write_lat` and `ib_write_bw` print.
+//!
+//! A block a transport and pattern: a title, a line of dashes, the header, a row a size, a line of
+//! dashes. Rows begin with a space and a number; whatever else is told begins with `#`. Labels,
+//! units and the order of columns are perftest's. What a column means is told above the blocks
+//! where it is not what perftest computes.
+
+use std::fmt::Write as _;
+
+use super::{CellRecord, Document, Status};
+use crate::plan::Pattern;
+
+/// What perftest's options change in its columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PerftestColumns {
+    /// Gb/s (10^9 bits) in place of MB/s (2^20 bytes): `--report_gbits`.
+    pub gigabits: bool,
+    /// The columns of a latency in duration mode: `-D`.
+    pub by_duration: bool,
+}
+
+/// A column: its label, and the spaces after it.
+type Column = (&'static str, usize);
+
+const LATENCY: &[Column] = &[
+    ("#bytes", 1),
+    ("#iterations", 4),
+    ("t_min[usec]", 4),
+    ("t_max[usec]", 2),
+    ("t_typical[usec]", 4),
+    ("t_avg[usec]", 4),
+    ("t_stdev[usec]", 3),
+    ("99% percentile[usec]", 3),
+    ("99.9% percentile[usec]", 1),
+];
+
+const LATENCY_BY_DURATION: &[Column] =
+    &[("#bytes", 8), ("#iterations", 7), ("t_avg[usec]", 4), ("tps average", 1)];
+
+const MEGABYTES: &[Column] = &[
+    ("#bytes", 5),
+    ("#iterations", 4),
+    ("BW peak[MB/sec]", 4),
+    ("BW average[MB/sec]", 3),
+    ("MsgRate[Mpps]", 1),
+];
+
+const GIGABITS: &[Column] = &[
+    ("#bytes", 5),
+    ("#iterations", 4),
+    ("BW peak[Gb/sec]", 4),
+    ("BW average[Gb/sec]", 3),
+    ("MsgRate[Mpps]", 1),
+];
+
+/// The figure that is absent. A number to every parser of columns (awk, C, Python), and none that
+/// could be taken for a measurement.
+const ABSENT: &str = "nan";
+
+/// perftest's MB/sec: 2^20 bytes.
+const MEGABYTE: f64 = 1_048_576.0;
+
+/// The blocks as text.
+#[must_use]
+pub fn perftest(document: &Document, columns: PerftestColumns) -> String {
+    let mut text = notes(document, columns);
+    for &pattern in &Pattern::ALL {
+        for transport in &document.plan.transports {
+            let cells: Vec<_> = document
+                .cells
+                .iter()
+                .filter(|cell| cell.transport == *transport && cell.pattern == pattern)
+                .collect();
+            if !cells.is_empty() {
+                block(&mut text, &cells, columns);
+            }
+        }
+    }
+    text
+}
+
+fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns) {
+    let (measured, others): (Vec<&CellRecord>, Vec<_>) =
+        cells.iter().partition(|cell| cell.status == Status::Measured);
+    for cell in others {
+        let reason = cell.reason.as_deref().unwrap_or("no reason is known");
+        let status = match cell.status {
+            Status::Measured => "measured",
+            Status::Unsupported => "unsupported",
+            Status::Failed => "failed",
+            Status::Skipped => "skipped",
+        };
+        note(
+            text,
+            &format!("{} {} {} B: {status}: {reason}", cell.transport, cell.pattern, cell.size),
+        );
+    }
+    // As perftest: without a figure there is no table.
+    let Some(first) = measured.first() else { return };
+    let pattern = match first.pattern {
+        Pattern::Latency => "Latency",
+        Pattern::Bidirectional => "Bidirectional BW",
+        Pattern::Bandwidth | Pattern::Fetch | Pattern::Rate => "BW",
+    };
+    let layout = match (first.pattern, columns) {
+        (Pattern::Latency, PerftestColumns { by_duration: true, .. }) => LATENCY_BY_DURATION,
+        (Pattern::Latency, _) => LATENCY,
+        (_, PerftestColumns { gigabits: true, .. }) => GIGABITS,
+        _ => MEGABYTES,
+    };
+    let rule = "-".repeat(width(layout));
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{rule}\n{:20}{} {pattern} Test\n{rule}", "", first.transport);
+    line(text, layout, layout.iter().map(|&(label, _)| label.to_owned()));
+    for cell in measured {
+        line(text, layout, figures(cell, columns).into_iter());
+    }
+    let _ = writeln!(text, "{rule}");
+}
+
+fn figures(cell: &CellRecord, columns: PerftestColumns) -> Vec<String> {
+    let us = |nanoseconds: Option<f64>| number(nanoseconds.map(|time| time / 1e3), 2);
+    let messages = cell.settings.as_ref().map_or(0, |settings| settings.messages);
+    let rate = cell.throughput.as_ref();
+    let mut figures = vec![cell.size.to_string()];
+    match (&cell.latency, cell.pattern) {
+        (latency, Pattern::Latency) => {
+            let of =
+                |figure: fn(&super::Latency) -> Option<f64>| us(latency.as_ref().and_then(figure));
+            let samples = latency.as_ref().map_or(messages, |latency| latency.samples);
+            figures.push(samples.to_string());
+            if columns.by_duration {
+                figures.push(of(|latency| Some(latency.mean)));
+                figures.push(number(rate.map(|rate| rate.messages_per_s), 2));
+            } else {
+                figures.extend([
+                    of(|latency| Some(latency.min)),
+                    of(|latency| Some(latency.max)),
+                    of(|latency| latency.p50),
+                    of(|latency| Some(latency.mean)),
+                    of(|latency| latency.stddev),
+                    of(|latency| latency.p99),
+                    of(|latency| latency.p999),
+                ]);
+            }
+        }
+        _ => {
+            let unit = if columns.gigabits { 1e9 / 8.0 } else { MEGABYTE };
+            let average = rate.map(|rate| rate.bytes_per_s / unit);
+            let peak = average.zip(peak_ratio(cell)).map(|(average, ratio)| average * ratio);
+            figures.extend([
+                messages.to_string(),
+                number(peak, 2),
+                number(average, 2),
+                number(rate.map(|rate| rate.messages_per_s / 1e6), 6),
+            ]);
+        }
+    }
+    figures
+}
+
+/// By how much the fastest round was faster than all of them together.
+fn peak_ratio(cell: &CellRecord) -> Option<f64> {
+    let rate = |messages: u64, elapsed_ns: u64| {
+        (elapsed_ns > 0).then(|| messages as f64 / elapsed_ns as f64)
+    };
+    let fastest = cell
+        .rounds
+        .iter()
+        .filter_map(|round| rate(round.messages, round.elapsed_ns))
+        .reduce(f64::max)?;
+    let (messages, elapsed) = cell.rounds.iter().fold((0, 0), |(messages, elapsed), round| {
+        (messages + round.messages, elapsed + round.elapsed_ns)
+    });
+    rate(messages, elapsed).filter(|&all| all > 0.0).map(|all| fastest / all)
+}
+
+fn number(value: Option<f64>, decimals: usize) -> String {
+    match value.filter(|value| value.is_finite()) {
+        Some(value) => format!("{value:.decimals$}"),
+        None => ABSENT.to_owned(),
+    }
+}
+
+fn width(layout: &[Column]) -> usize {
+    layout.iter().map(|(label, gap)| label.len() + gap).sum()
+}
+
+/// Fields under the labels of their columns, at least a space apart, whatever their length.
+fn line(text: &mut String, layout: &[Column], fields: impl Iterator<Item = String>) {
+    let mut line = String::new();
+    for (field, (label, gap)) in fields.zip(layout) {
+        let _ = write!(line, " {field:<width$}", width = label.len() + gap - 1);
+    }
+    let _ = writeln!(text, "{}", line.trim_end());
+}
+
+fn note(text: &mut String, words: &str) {
+    // One line, whatever a reason holds, or a piece of it would pass for a row.
+    let words = words.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+    let _ = writeln!(text, "# {words}");
+}
+
+fn notes(document: &Document, columns: PerftestColumns) -> String {
+    let mut text = String::new();
+    let measured = |latency: bool| {
+        document.cells.iter().any(|cell| {
+            cell.status == Status::Measured && (cell.pattern == Pattern::Latency) == latency
+        })
+    };
+    let rounds = document.plan.rounds;
+    note(
+        &mut text,
+        &format!(
+            "fabricbench {}, columns of perftest; each row over {rounds} interleaved rounds",
+            document.fabricbench
+        ),
+    );
+    if measured(true) && columns.by_duration {
+        note(&mut text, "t_avg: mean over the time asked for; tps: round trips a second");
+    } else if measured(true) {
+        for words in [
+            "t_max: the true maximum, no sample is dropped; t_typical: the median",
+            "t_stdev: sample standard deviation, not cut to whole microseconds",
+            "nan: fewer samples than the figure needs (20 for t_typical, 1,000 for 99%, 10,000 \
+             for 99.9%; give -n)",
+        ] {
+            note(&mut text, words);
+        }
+    }
+    if measured(false) {
+        let unit = if columns.gigabits { "Gb: 10^9 bits" } else { "MB: 2^20 bytes" };
+        note(&mut text, &format!("{unit}; the clock stops when the last message is confirmed"));
+        note(&mut text, "BW peak: the fastest round, not the fastest single message");
+    }
+    for warning in &document.warnings {
+        note(&mut text, &format!("warning: {warning}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{
+        CellSettings, Environment, Latency, LatencyKind, PlanRecord, RoundRecord, SCHEMA,
+        Throughput,
+    };
+
+    fn cell(pattern: Pattern, size: u64) -> CellRecord {
+        let round = |round, elapsed_ns| RoundRecord { round, messages: 500, elapsed_ns, p50: None };
+        CellRecord {
+            transport: "verbs-write".parse().unwrap(),
+            pattern,
+            size,
+            status: Status::Measured,
+            reason: None,
+            path: None,
+            peer_path: None,
+            latency: (pattern == Pattern::Latency).then(|| Latency {
+                unit: "ns".to_owned(),
+                kind: LatencyKind::HalfRoundTrip,
+                samples: 1000,
+                min: 900.0,
+                p50: Some(1000.0),
+                p99: Some(2000.0),
+                p999: None,
+                max: 9876.0,
+                mean: 1100.0,
+                stddev: Some(123.0),
+                p50_interval_95: None,
+                absent: std::collections::BTreeMap::new(),
+            }),
+            throughput: Some(Throughput {
+                bytes_per_s: 2.0 * MEGABYTE,
+                messages_per_s: 2.0 * MEGABYTE / size as f64,
+            }),
+            counters: None,
+            peer_counters: None,
+            cpu: None,
+            payload: None,
+            loss: None,
+            settings: Some(CellSettings {
+                depth: None,
+                warm_up_messages: 3,
+                messages: 1000,
+                transport: std::collections::BTreeMap::new(),
+            }),
+            rounds: vec![round(0, 1_000_000), round(1, 3_000_000)],
+        }
+    }
+
+    fn document(cells: Vec<CellRecord>) -> Document {
+        Document {
+            schema: SCHEMA.to_owned(),
+            fabricbench: "0".to_owned(),
+            complete: true,
+            started_unix_s: 0,
+            command: Vec::new(),
+            plan: PlanRecord {
+                transports: vec!["verbs-write".parse().unwrap()],
+                patterns: Vec::new(),
+                sizes: Vec::new(),
+                stop: String::new(),
+                warm_up: String::new(),
+                rounds: 2,
+                seed: 0,
+                loop_kind: "closed".to_owned(),
+            },
+            client: Environment::default(),
+            server: None,
+            warnings: Vec::new(),
+            cells,
+        }
+    }
+
+    /// Rows as a script reads them: lines that begin with a number, split at white space.
+    fn rows(text: &str) -> Vec<Vec<&str>> {
+        let is_row =
+            |line: &&str| line.trim_start().starts_with(|first: char| first.is_ascii_digit());
+        text.lines().filter(is_row).map(|line| line.split_whitespace().collect()).collect()
+    }
+
+    #[test]
+    fn a_latency_has_perftests_columns() {
+        let document = document(vec![cell(Pattern::Latency, 8)]);
+        let text = perftest(&document, PerftestColumns::default());
+        assert_eq!(
+            rows(&text),
+            [["8", "1000", "0.90", "9.88", "1.00", "1.10", "0.12", "2.00", "nan"]]
+        );
+        let header = text.lines().find(|line| line.contains("#bytes")).unwrap();
+        let labels = header.replace("% percentile", "%percentile");
+        assert!(header.starts_with(" #bytes #iterations "), "{header}");
+        assert_eq!(labels.split_whitespace().count(), rows(&text)[0].len());
+        let columns = PerftestColumns { by_duration: true, ..PerftestColumns::default() };
+        let text = perftest(&document, columns);
+        assert_eq!(rows(&text), [["8", "1000", "1.10", "262144.00"]]);
+    }
+
+    #[test]
+    fn a_rate_is_in_the_unit_that_was_asked_for_and_its_peak_the_fastest_round() {
+        let document = document(vec![cell(Pattern::Bandwidth, 8_388_608)]);
+        let text = perftest(&document, PerftestColumns::default());
+        // 1000 messages in 4 ms, 500 of them in 1 ms: twice as fast.
+        assert_eq!(rows(&text), [["8388608", "1000", "4.00", "2.00", "0.000000"]]);
+        let columns = PerftestColumns { gigabits: true, ..PerftestColumns::default() };
+        let text = perftest(&document, columns);
+        assert_eq!(rows(&text), [["8388608", "1000", "0.03", "0.02", "0.000000"]]);
+        assert!(text.contains("BW average[Gb/sec]") && !text.contains("MB"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_measured_is_a_comment_of_one_line() {
+        let mut failed = cell(Pattern::Latency, 8);
+        failed.status = Status::Failed;
+        failed.reason = Some("cut\n 1 2 3".to_owned());
+        let text = perftest(&document(vec![failed]), PerftestColumns::default());
+        assert!(text.contains("# verbs-write latency 8 B: failed: cut; 1 2 3\n"), "{text}");
+        assert!(text.lines().all(|line| line.starts_with("# ")), "{text}");
+    }
+}
