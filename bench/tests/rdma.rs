@@ -28,3 +28,5 @@ mod operations;
 mod sweep;
 #[path = "rdma/system_calls.rs"]
 mod system_calls;
+#[path = "rdma/waiting.rs"]
+mod waiting;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use clap::{Args, builder::NonEmptyStringValueParser};
+use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 
 use crate::{
     control::SHORTEST_SILENCE,
     plan::{Sizes, parse_bytes},
     session::Affinity,
-    transport::{MOST_QUEUE_PAIRS, VerbsSettings, verbs::LONGEST_LIST},
+    transport::{CompletionMode, MOST_QUEUE_PAIRS, VerbsSettings, verbs::LONGEST_LIST},
 };
 
 /// Options of the verbs transports, with perftest's letters where it has them.
@@ -30,6 +30,18 @@ pub(super) struct VerbsOptions {
     /// GID index on the server, where it differs
     #[arg(long, value_name = "INDEX")]
     peer_gid_index: Option<u32>,
+    /// How completions are waited for, on both sides
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = CompletionName::Poll)]
+    completions: CompletionName,
+    /// Sleep until an event, as perftest's -e: the same as --completions events
+    #[arg(short = 'e', long, conflicts_with = "completions")]
+    events: bool,
+    /// Fruitless polls before a sleep, with --completions hybrid
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    spins: u32,
+    /// One receive queue for all queue pairs
+    #[arg(long, visible_alias = "use-srq")]
+    shared_receives: bool,
     /// Queue pairs in a push, each with its own depth
     #[arg(short = 'q', long = "qp", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUE_PAIRS)))]
@@ -69,6 +81,16 @@ pub(super) struct VerbsOptions {
     retry_count: u8,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum CompletionName {
+    /// Polled without end: the fastest, at the cost of a processor on each side
+    Poll,
+    /// Slept for until an event
+    Events,
+    /// Polled for a while, then slept for
+    Hybrid,
+}
+
 impl VerbsOptions {
     /// For the client's side.
     pub(super) fn client(&self) -> VerbsSettings {
@@ -85,6 +107,13 @@ impl VerbsOptions {
             traffic_class: self.tos,
             timeout: self.qp_timeout,
             retry: self.retry_count,
+            completions: match self.completions {
+                _ if self.events => CompletionMode::Events,
+                CompletionName::Poll => CompletionMode::Poll,
+                CompletionName::Events => CompletionMode::Events,
+                CompletionName::Hybrid => CompletionMode::Hybrid { spins: self.spins },
+            },
+            shared_receives: self.shared_receives,
             queue_pairs: self.queue_pairs,
             post_list: self.post_list,
         }

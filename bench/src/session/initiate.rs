@@ -138,7 +138,7 @@ impl<C: Clock> Initiating<C> {
         let path = port.path(None);
         let watch = DeviceWatch::begin(port.context.clone(), StopSignal::new(), self.stop.clone())?;
         let stop = watch.stop().clone();
-        let measured = match (slice.cell.pattern, verbs.operation) {
+        let measured = match (slice.cell.pattern, pair.operation()) {
             (Pattern::Latency, VerbsOperation::Write) => {
                 let opening = VerbsOpening::<Ping<true>>::new(pair, peer, stop);
                 self.run(conversation, slice, opening, path)

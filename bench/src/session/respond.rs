@@ -62,7 +62,7 @@ pub fn prepare(
                     depth,
                     settings: settings.clone(),
                 };
-                let pair = Pair::open(&port, plan)?;
+                let pair = Pair::open(&port, plan.of_responder())?;
                 let path = port.path(Some(pair.agreed_mtu(endpoint)));
                 let answer = Answer::Verbs(pair.endpoint());
                 (answer, path, Box::new(VerbsResponder::connect(pair, endpoint)?))

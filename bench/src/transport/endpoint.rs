@@ -73,6 +73,32 @@ pub struct VerbsEndpoint {
     pub responder_resources: u8,
 }
 
+/// How completions are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CompletionMode {
+    /// Polled without end: the fastest, at the cost of a processor.
+    #[default]
+    Poll,
+    /// Slept for until an event.
+    Events,
+    /// Polled for a while, then slept for.
+    Hybrid {
+        /// Fruitless polls before a sleep.
+        spins: u32,
+    },
+}
+
+impl std::fmt::Display for CompletionMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Poll => f.write_str("poll"),
+            Self::Events => f.write_str("events"),
+            Self::Hybrid { spins } => write!(f, "hybrid, {spins} polls before a sleep"),
+        }
+    }
+}
+
 /// Options of a verbs test, given once, on the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerbsSettings {
@@ -84,6 +110,10 @@ pub struct VerbsSettings {
     pub port: Option<u8>,
     /// GID index; `None`: by rule.
     pub gid_index: Option<u32>,
+    /// How completions are waited for, on both sides.
+    pub completions: CompletionMode,
+    /// Whether all queue pairs take their receives from one queue.
+    pub shared_receives: bool,
     /// Queue pairs.
     pub queue_pairs: u32,
     /// Messages posted by one call.
@@ -136,6 +166,8 @@ impl Default for VerbsSettings {
             prefer: None,
             port: None,
             gid_index: None,
+            completions: CompletionMode::Poll,
+            shared_receives: false,
             queue_pairs: 1,
             post_list: 1,
             receive_depth: 512,

@@ -32,6 +32,10 @@ pub struct Waiting<'a> {
     stop: &'a StopSignal,
     patience: Duration,
     turns: u32,
+    // Fruitless turns in all.
+    spun: u32,
+    // Whether the next completion is to make an event.
+    armed: bool,
     // Unset until the first look, so that an operation that is quick costs no clock reading.
     since: Option<Instant>,
 }
@@ -40,7 +44,7 @@ impl<'a> Waiting<'a> {
     /// Begins to wait.
     #[must_use]
     pub fn new(stop: &'a StopSignal, patience: Patience) -> Self {
-        Self { stop, patience: patience.0, turns: 0, since: None }
+        Self { stop, patience: patience.0, turns: 0, spun: 0, armed: false, since: None }
     }
 
     /// One fruitless turn of a polling loop.
@@ -57,8 +61,30 @@ impl<'a> Waiting<'a> {
         self.look()
     }
 
+    /// Fruitless turns so far, to the nearest look.
+    pub(super) fn spun(&self) -> u32 {
+        self.spun + self.turns
+    }
+
+    pub(super) fn is_armed(&self) -> bool {
+        self.armed
+    }
+
+    pub(super) fn arm(&mut self) {
+        self.armed = true;
+    }
+
+    pub(super) fn disarm(&mut self) {
+        self.armed = false;
+    }
+
+    /// Looks at the stop signal and the clock.
+    ///
+    /// # Errors
+    /// As [`turn`](Self::turn).
     #[cold]
-    fn look(&mut self) -> Result<Turn, TransportError> {
+    pub(super) fn look(&mut self) -> Result<Turn, TransportError> {
+        self.spun = self.spun.saturating_add(self.turns);
         self.turns = 0;
         if self.stop.is_given() {
             return Err(stopped(self.stop));

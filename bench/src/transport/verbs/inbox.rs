@@ -54,23 +54,24 @@ impl Inbox {
         let arrived = pair.receive_queue.poll(completions).map_err(failed)?;
         for completion in arrived {
             let id = completion.check().map_err(failed)?.id();
-            let (lane, number) = ((id >> LANE_SHIFT) as usize, id & COUNT);
+            let (posted, number) = ((id >> LANE_SHIFT) as usize, id & COUNT);
             match completion.immediate() {
                 None | Some(DATA) => {
                     if received.messages == 0 {
-                        look_at_first(pair, received, lane, number)?;
+                        let lane = pair.lane_of(completion, posted);
+                        look_at_first(pair, received, (lane, posted), number)?;
                     }
                     received.messages += 1;
                     let header = pair.layout.header() as u64;
                     received.bytes += u64::from(completion.byte_len()).saturating_sub(header);
                 }
-                Some(immediate) => match Control::read(pair, lane, number, immediate)? {
+                Some(immediate) => match Control::read(pair, posted, number, immediate)? {
                     None | Some(Control::Flush) => {}
                     control => said = control,
                 },
             }
-            if let Some(next) = next.get_mut(lane) {
-                pair.post_receive(lane, *next)?;
+            if let Some(next) = next.get_mut(posted) {
+                pair.post_receive(posted, *next)?;
                 *next += 1;
             }
         }
@@ -124,9 +125,14 @@ impl Inbox {
 fn look_at_first(
     pair: &Pair,
     received: &mut Received,
-    lane: usize,
+    (lane, posted): (usize, usize),
     number: u64,
 ) -> Result<(), TransportError> {
+    // A write lies in its own lane's target, a send where the receive was posted.
+    let lane = match pair.operation() {
+        VerbsOperation::Write | VerbsOperation::WriteImm => lane,
+        _ => posted,
+    };
     let same = pair.holds_payload(pair.arrived_at(lane, number), pair.size as usize)?;
     verified(received, same);
     Ok(())

@@ -21,6 +21,7 @@ mod port;
 mod push;
 mod responder;
 mod sender;
+mod sleep;
 mod word;
 
 pub use opening::{VerbsInitiator, VerbsOpening};
@@ -39,6 +40,16 @@ const REPEAT: std::time::Duration = std::time::Duration::from_millis(50);
 
 fn failed(error: impl std::fmt::Display) -> TransportError {
     TransportError::Failed(error.to_string())
+}
+
+/// What the device lacks is not a failure: another device might have it.
+fn refused(error: fabricbench_verbs::Error) -> TransportError {
+    match error {
+        fabricbench_verbs::Error::Unsupported { .. } => {
+            TransportError::Unsupported(error.to_string())
+        }
+        error => failed(error),
+    }
 }
 
 /// The stamp of the message with this number: never 0, which is what fresh memory holds, and never

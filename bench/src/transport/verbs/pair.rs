@@ -4,16 +4,21 @@ use std::collections::BTreeMap;
 
 use fabricbench_verbs::{
     Access, Completion, CompletionQueue, ConnectOptions, Endpoint, GRH_BYTES, Gid, Local,
-    MemoryRegion, Mtu, Operation, PeerId, QueuePair, QueuePairOptions, RecvRequest, RegionId,
-    RemoteRegion, SendRequest, Transport, random_psn,
+    MemoryRegion, Mtu, Operation, PeerId, ProtectionDomain, QueuePair, QueuePairOptions,
+    RecvRequest, RegionId, RemoteRegion, SendRequest, SharedReceiveQueue, Transport, random_psn,
 };
 
-use super::{VerbsPort, failed, layout::Layout};
+use super::{
+    VerbsPort, failed,
+    layout::Layout,
+    refused,
+    sleep::{Awaited, Sleep},
+};
 use crate::{
-    plan::{Cell, Pattern, Payload, Service, VerbsName, VerbsOperation},
+    plan::{Cell, Pattern, Payload, Service, TransportName, VerbsName, VerbsOperation},
     transport::{
-        Patience, QueuePairEnd, StopSignal, TransportError, Turn, VerbsEndpoint, VerbsSettings,
-        Waiting, buffer::zeroed,
+        CompletionMode, Patience, QueuePairEnd, StopSignal, TransportError, Turn, VerbsEndpoint,
+        VerbsSettings, Waiting, buffer::zeroed,
     },
 };
 
@@ -71,6 +76,28 @@ impl PairPlan {
         }
     }
 
+    /// The operation that carries the messages: where memory would have to be polled for them and
+    /// is not, a write tells its arrival by an immediate.
+    fn noticed(&self) -> VerbsOperation {
+        let polled = self.settings.completions == CompletionMode::Poll;
+        match (self.cell.pattern, self.verbs.operation) {
+            (Pattern::Latency, VerbsOperation::Write) if !polled => VerbsOperation::WriteImm,
+            (_, operation) => operation,
+        }
+    }
+
+    /// The plan of a responder. Where messages leave no trace, it has nothing to poll for but a
+    /// request to confirm, once or twice a slice: it sleeps until then, and the processor is left
+    /// to those who have work (in soft-RoCE, the receiver's half of the protocol).
+    #[must_use]
+    pub fn of_responder(mut self) -> Self {
+        let traceless = self.verbs.operation == VerbsOperation::Write;
+        if traceless && !matches!(self.cell.pattern, Pattern::Latency | Pattern::Bidirectional) {
+            self.settings.completions = CompletionMode::Events;
+        }
+        self
+    }
+
     /// The least that the peer must be allowed.
     fn access(&self) -> Access {
         match self.verbs.operation {
@@ -96,6 +123,13 @@ pub(super) struct Lane {
     peer: Option<PeerId>,
 }
 
+/// The receive queue of all lanes, and its name for the region.
+#[derive(Debug)]
+struct Shared {
+    queue: SharedReceiveQueue,
+    region: RegionId,
+}
+
 /// Queue pairs, which share completion queues and a region.
 #[derive(Debug)]
 pub struct Pair {
@@ -104,6 +138,8 @@ pub struct Pair {
     pub(super) receive_queue: CompletionQueue,
     pub(super) region: MemoryRegion,
     pub(super) layout: Layout,
+    shared: Option<Shared>,
+    sleep: Option<Sleep>,
     pub(super) size: u32,
     receives: u32,
     port: VerbsPort,
@@ -117,7 +153,8 @@ impl Pair {
     /// # Errors
     /// [`TransportError::Unsupported`] for a message the device cannot carry; else what the verbs
     /// say.
-    pub fn open(port: &VerbsPort, plan: PairPlan) -> Result<Self, TransportError> {
+    pub fn open(port: &VerbsPort, mut plan: PairPlan) -> Result<Self, TransportError> {
+        plan.verbs.operation = plan.noticed();
         let size = port.admit(&plan)?;
         let (receives, lanes) = (plan.receives(), plan.lanes());
         let (transport, header) = match plan.verbs.service {
@@ -135,8 +172,13 @@ impl Pair {
             _ => plan.depth.max(1) + SPARE_SENDS,
         };
         let entries = |depth: u32| depth.saturating_mul(lanes);
-        let send_queue = context.create_completion_queue(entries(send_depth)).map_err(failed)?;
-        let receive_queue = context.create_completion_queue(entries(receives)).map_err(failed)?;
+        let sleep = Sleep::by(plan.settings.completions, context)?;
+        let queue = |depth: u32| match &sleep {
+            Some(sleep) => context.create_completion_queue_on(sleep.channel(), entries(depth)),
+            None => context.create_completion_queue(entries(depth)),
+        };
+        let send_queue = queue(send_depth).map_err(failed)?;
+        let receive_queue = queue(receives).map_err(failed)?;
         let region = domain.register(layout.length(), plan.access()).map_err(failed)?;
         let options = QueuePairOptions {
             send_depth,
@@ -144,9 +186,18 @@ impl Pair {
             max_inline: plan.settings.inline.unwrap_or(INLINE),
             transport,
         };
+        let shared = match plan.settings.shared_receives {
+            true => Some(Shared::new(&domain, receives, &region)?),
+            false => None,
+        };
         let lanes = (0..lanes).map(|_| {
-            let mut queue_pair =
-                domain.create_queue_pair(&send_queue, &receive_queue, &options).map_err(failed)?;
+            let mut queue_pair = match &shared {
+                Some(Shared { queue, .. }) => {
+                    domain.create_queue_pair_on(&send_queue, &receive_queue, queue, &options)
+                }
+                None => domain.create_queue_pair(&send_queue, &receive_queue, &options),
+            }
+            .map_err(refused)?;
             let region = queue_pair.attach(&region).map_err(failed)?;
             let local = queue_pair.endpoint(&port.port, &port.gid, random_psn());
             Ok(Lane { queue_pair, region, local, peer: None })
@@ -158,6 +209,8 @@ impl Pair {
             receive_queue,
             region,
             layout,
+            shared,
+            sleep,
             size,
             receives,
             port: port.clone(),
@@ -175,8 +228,10 @@ impl Pair {
         for (index, lane) in self.lanes.iter().enumerate() {
             self.region.copy_in(self.layout.message(index), &message).map_err(failed)?;
             lane.queue_pair.to_init(&self.port.port, &self.options).map_err(failed)?;
-            for receive in 0..u64::from(self.receives) {
-                self.post_receive(index, receive)?;
+            if self.shared.is_none() || index == 0 {
+                for receive in 0..u64::from(self.receives) {
+                    self.post_receive(index, receive)?;
+                }
             }
         }
         Ok(())
@@ -306,6 +361,7 @@ impl Pair {
             ("inline".to_owned(), if self.inline() { "yes" } else { "no" }.to_owned()),
             ("receive depth".to_owned(), self.receives.to_string()),
             ("completion moderation".to_owned(), self.moderation().to_string()),
+            ("completions".to_owned(), settings.completions.to_string()),
             ("service".to_owned(), self.plan.verbs.service.to_string()),
             ("service level".to_owned(), settings.service_level.to_string()),
             ("timeout exponent".to_owned(), settings.timeout.to_string()),
@@ -313,6 +369,14 @@ impl Pair {
         if self.plan.cell.pattern != Pattern::Latency {
             described.insert("queue pairs".to_owned(), self.lanes.len().to_string());
             described.insert("post list".to_owned(), self.list().to_string());
+        }
+        if let TransportName::Verbs(asked) = &self.plan.cell.transport
+            && asked.operation != self.plan.verbs.operation
+        {
+            described.insert("arrival".to_owned(), "told by an immediate".to_owned());
+        }
+        if self.shared.is_some() {
+            described.insert("receive queue".to_owned(), "shared".to_owned());
         }
         described
     }
@@ -382,10 +446,46 @@ impl Pair {
     #[inline]
     pub(super) fn post_receive(&self, lane: usize, number: u64) -> Result<(), TransportError> {
         let Some(Lane { queue_pair, region, .. }) = self.lanes.get(lane) else { return Ok(()) };
-        let local = region.range(self.layout.receive(lane, number), self.layout.receive_bytes());
+        let range = |region: &RegionId| {
+            region.range(self.layout.receive(lane, number), self.layout.receive_bytes())
+        };
         // The lane travels along, so that a completion tells it without a search.
-        let id = (lane as u64) << LANE_SHIFT | number;
-        queue_pair.post_recv(&RecvRequest::new(id, local)).map_err(failed)
+        let id = ((lane as u64) << LANE_SHIFT) | number;
+        match &self.shared {
+            None => queue_pair.post_recv(&RecvRequest::new(id, range(region))),
+            Some(Shared { queue, region }) => queue.post_recv(&RecvRequest::new(id, range(region))),
+        }
+        .map_err(failed)
+    }
+
+    /// The lane that a completed receive came on, where its number does not tell: of a shared queue
+    /// all receives are posted as the first lane's.
+    #[inline]
+    pub(super) fn lane_of(&self, completion: &Completion, posted: usize) -> usize {
+        if self.shared.is_none() {
+            return posted;
+        }
+        let number = completion.queue_pair();
+        self.lanes.iter().position(|lane| lane.queue_pair.number() == number).unwrap_or(posted)
+    }
+
+    /// One fruitless turn of a loop that waits for completions.
+    #[inline]
+    pub(super) fn turn(
+        &self,
+        waiting: &mut Waiting<'_>,
+        awaited: Awaited,
+    ) -> Result<Turn, TransportError> {
+        let Some(sleep) = &self.sleep else { return waiting.turn() };
+        let receives = (awaited != Awaited::Sends).then(|| self.receive_queue.clone());
+        let sends = (awaited != Awaited::Receives).then(|| self.send_queue.clone());
+        sleep.turn(waiting, receives.into_iter().chain(sends))
+    }
+
+    /// How messages travel, which may not be what was asked for: see [`PairPlan::noticed`].
+    #[must_use]
+    pub fn operation(&self) -> VerbsOperation {
+        self.plan.verbs.operation
     }
 
     /// The number of the receive that follows the last one posted at first.
@@ -448,6 +548,18 @@ impl Pair {
             done += 1;
         }
         Ok(done)
+    }
+}
+
+impl Shared {
+    fn new(
+        domain: &ProtectionDomain,
+        depth: u32,
+        region: &MemoryRegion,
+    ) -> Result<Self, TransportError> {
+        let mut queue = domain.create_shared_receive_queue(depth).map_err(refused)?;
+        let region = queue.attach(region).map_err(failed)?;
+        Ok(Self { queue, region })
     }
 }
 

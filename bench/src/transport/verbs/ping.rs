@@ -8,6 +8,7 @@ use fabricbench_verbs::{Completion, RemoteRegion, SendRequest};
 use super::{
     Pair, REPEAT, VerbsInitiator, failed,
     pair::COUNT,
+    sleep::Awaited,
     stamp,
     word::{Word, atomic},
 };
@@ -120,7 +121,7 @@ impl<const POLLED: bool> Ping<POLLED> {
                     return Ok(true);
                 }
             }
-            match waiting.turn()? {
+            match self.pair.turn(&mut waiting, Awaited::Receives)? {
                 Turn::Spin => {}
                 Turn::Look => self.look(&mut silent)?,
                 Turn::Expired => return Ok(false),
@@ -239,7 +240,7 @@ impl Initiator for Ask {
                 done.push(self.token);
                 return Ok(());
             }
-            if waiting.turn()? == Turn::Expired {
+            if self.pair.turn(&mut waiting, Awaited::Sends)? == Turn::Expired {
                 return Ok(());
             }
         }

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, time::Instant};
 
 use fabricbench_verbs::RemoteRegion;
 
-use super::{Pair, REPEAT, VerbsInitiator, control::Control, failed, inbox::Inbox, sender::Sender};
+use super::{
+    Pair, REPEAT, VerbsInitiator, control::Control, failed, inbox::Inbox, sender::Sender,
+    sleep::Awaited,
+};
 use crate::{
     plan::{Pattern, VerbsOperation},
     transport::{
@@ -74,6 +77,7 @@ impl<const BOTH: bool> Initiator for Push<BOTH> {
     #[inline]
     fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError> {
         let mut waiting = Waiting::new(&self.stop, patience);
+        let awaited = if BOTH { Awaited::Both } else { Awaited::Sends };
         loop {
             self.sender.reap(&self.pair, done)?;
             if BOTH {
@@ -85,7 +89,7 @@ impl<const BOTH: bool> Initiator for Push<BOTH> {
             if self.sender.needs_flush() {
                 self.sender.flush(&self.pair)?;
             }
-            if waiting.turn()? == Turn::Expired {
+            if self.pair.turn(&mut waiting, awaited)? == Turn::Expired {
                 return Ok(());
             }
         }
@@ -112,7 +116,7 @@ impl<const BOTH: bool> Initiator for Push<BOTH> {
             if arrived {
                 continue;
             }
-            match waiting.turn()? {
+            match self.pair.turn(&mut waiting, Awaited::Receives)? {
                 Turn::Spin => {}
                 Turn::Look => {
                     self.sender.reap(&self.pair, &mut none)?;

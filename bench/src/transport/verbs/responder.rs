@@ -11,6 +11,7 @@ use super::{
     inbox::{Inbox, verified},
     pair::COUNT,
     sender::Sender,
+    sleep::Awaited,
     stamp,
     word::read,
 };
@@ -127,7 +128,7 @@ impl VerbsResponder {
                 if let [completion] = pair.receive_queue.poll(&mut completion).map_err(failed)? {
                     break completion.check().map_err(failed)?.id() & COUNT;
                 }
-                if waiting.turn()? == Turn::Look {
+                if pair.turn(&mut waiting, Awaited::Receives)? == Turn::Look {
                     pair.reap_sends()?;
                 }
             };
@@ -231,7 +232,7 @@ impl VerbsResponder {
                 if busy {
                     break;
                 }
-                if waiting.turn()? == Turn::Look {
+                if pair.turn(&mut waiting, awaited(pushing || asked.is_some()))? == Turn::Look {
                     done.clear();
                     sender.reap(pair, &mut done)?;
                 }
@@ -259,4 +260,9 @@ impl VerbsResponder {
         }
         Ok(busy)
     }
+}
+
+/// What a responder that pushes back or does not is waiting for.
+fn awaited(sending: bool) -> Awaited {
+    if sending { Awaited::Both } else { Awaited::Receives }
 }
