@@ -102,6 +102,14 @@ pub fn bytes_per_s(cell: &CellRecord) -> Result<f64> {
     Ok(cell.throughput.as_ref().context("no throughput")?.bytes_per_s)
 }
 
+/// Messages per second.
+///
+/// # Errors
+/// There is none.
+pub fn messages_per_s(cell: &CellRecord) -> Result<f64> {
+    Ok(cell.throughput.as_ref().context("no throughput")?.messages_per_s)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

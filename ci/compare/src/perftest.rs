@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use fabricbench::plan::{Pattern, VerbsOperation};
+use fabricbench::plan::Pattern;
 
 use crate::{
     against_perftest::Cell,
@@ -76,7 +76,8 @@ impl Perftest {
         server.wait(PATIENCE).context("server")?;
         match cell.pattern {
             Pattern::Latency => typical_latency(&output, cell),
-            Pattern::Bandwidth => Ok(average_bandwidth(&output, cell)? * MIB),
+            Pattern::Rate => Ok(message_rate(&output, cell)? * 1e6),
+            _ => Ok(average_bandwidth(&output, cell)? * MIB),
         }
         .with_context(|| program)
     }
@@ -97,15 +98,11 @@ impl Perftest {
 }
 
 fn program(cell: &Cell) -> String {
-    let operation = match cell.operation {
-        VerbsOperation::Write => "write",
-        VerbsOperation::Send => "send",
-    };
     let test = match cell.pattern {
         Pattern::Latency => "lat",
-        Pattern::Bandwidth => "bw",
+        _ => "bw",
     };
-    format!("ib_{operation}_{test}")
+    format!("ib_{}_{test}", cell.operation.name())
 }
 
 /// `t_typical[usec]`, the fifth column.
@@ -121,6 +118,13 @@ fn average_bandwidth(output: &str, cell: &Cell) -> Result<f64> {
     let unit = ["BW average[MB/sec]", "BW average[MiB/sec]"];
     ensure!(unit.iter().any(|name| header.contains(name)), "no column BW average in MiB/s");
     positive(figures.get(3).copied())
+}
+
+/// `MsgRate`, the fifth column, in millions a second.
+fn message_rate(output: &str, cell: &Cell) -> Result<f64> {
+    let (header, figures) = row(output, cell)?;
+    ensure!(header.contains("MsgRate[Mpps]"), "no column MsgRate in millions a second");
+    positive(figures.get(4).copied())
 }
 
 /// The header of the result table, and its one row.
@@ -157,6 +161,8 @@ fn positive(figure: Option<f64>) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
+    use fabricbench::plan::VerbsOperation;
+
     use super::*;
 
     // Recorded from perftest 6.06 on rxe0.
@@ -177,7 +183,7 @@ mod tests {
 ";
 
     fn cell(operation: VerbsOperation, pattern: Pattern, size: u64, messages: u64) -> Cell {
-        Cell { operation, pattern, size, messages }
+        Cell { operation, pattern, size, messages, tuned: false }
     }
 
     fn latency(text: &str) -> Result<f64> {
@@ -193,6 +199,8 @@ mod tests {
         assert_eq!(latency(LATENCY).unwrap(), 147.97);
         assert_eq!(bandwidth(BANDWIDTH).unwrap(), 34.73);
         assert_eq!(bandwidth(&BANDWIDTH.replace("MB/", "MiB/")).unwrap(), 34.73);
+        let reads = cell(VerbsOperation::Read, Pattern::Rate, 65536, 300);
+        assert_eq!(message_rate(BANDWIDTH, &reads).unwrap(), 0.000556);
         // Its "MB" are 2^20: the message rate in the same row says so.
         let by_rate = 0.000556e6 * 65536.0 / MIB;
         assert!((by_rate / 34.73 - 1.0).abs() < 0.002, "{by_rate}");
@@ -228,6 +236,8 @@ mod tests {
         };
         let cell = cell(VerbsOperation::Send, Pattern::Bandwidth, 65536, 300);
         assert_eq!(program(&cell), "ib_send_bw");
+        let read = Cell { operation: VerbsOperation::Read, pattern: Pattern::Latency, ..cell };
+        assert_eq!(program(&read), "ib_read_lat");
         assert_eq!(perftest.arguments(&cell).join(" "), "-F -d rxe0 -x 1 -I 0 -s 65536 -n 300");
         let unasked = Perftest { gid_index: None, inline_size: None, ..perftest };
         assert_eq!(unasked.arguments(&cell).join(" "), "-F -d rxe0 -s 65536 -n 300");
