@@ -2,6 +2,7 @@
 
 mod local_server;
 mod options;
+mod perftest;
 mod probe;
 mod progress;
 mod run;
@@ -73,9 +74,10 @@ impl Exit {
 /// Parses the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
-    let command = match Cli::try_parse() {
+    let arguments = perftest::respell(std::env::args_os());
+    let command = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli.command,
-        Err(refused) => return answer(&refused),
+        Err(refused) => return answer(&refused, &arguments),
     };
     let exit = match command {
         Command::Serve(arguments) => serve::serve(&arguments),
@@ -91,10 +93,12 @@ pub fn main() -> ExitCode {
 
 /// Help and version are printed as they are, and so is what the program is, to who gave no
 /// arguments at all; arguments that make no sense are a line as every other failure.
-fn answer(refused: &clap::Error) -> ExitCode {
+fn answer(refused: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if refused.use_stderr() && refused.kind() != DisplayHelpOnMissingArgumentOrSubcommand {
-        complain(one_line(&refused.to_string()));
+        complain(
+            perftest::instead(refused, arguments).unwrap_or_else(|| one_line(&refused.to_string())),
+        );
     } else if refused.print().is_err() && !refused.use_stderr() {
         return ExitCode::from(Exit::Error.code());
     }

@@ -1,6 +1,6 @@
 //! Options of several commands, and how their values are read.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 
@@ -16,7 +16,8 @@ use crate::{
 #[command(next_help_heading = "Verbs (given once, here; the server follows)")]
 pub(super) struct VerbsOptions {
     /// RDMA device [default: the first with an active port]
-    #[arg(short = 'd', long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(short = 'd', long, alias = "ib-dev", value_name = "NAME",
+          value_parser = NonEmptyStringValueParser::new())]
     device: Option<String>,
     /// RDMA device on the server [default: one of the same name, else the first active]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
@@ -181,6 +182,25 @@ pub(super) fn parse_count(text: &str) -> Result<u64, String> {
         Ok(count) => Ok(count),
         Err(_) => Err(format!("`{text}` is no number of messages")),
     }
+}
+
+/// A file, and none of what -o and --output mean to perftest: a number of reads and a kind of
+/// figure.
+pub(super) fn parse_output(path: PathBuf) -> Result<PathBuf, String> {
+    let Some(text) = path.to_str() else { return Ok(path) };
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!(
+            "-o names the result's file; reads under way, as perftest's -o, are --depth; write \
+             ./{text} if a file is meant"
+        ));
+    }
+    if matches!(text, "bandwidth" | "message_rate" | "latency") {
+        return Err(format!(
+            "--output names the result's file; what is printed is chosen by --format; write \
+             ./{text} if a file is meant"
+        ));
+    }
+    Ok(path)
 }
 
 /// `0:1`, `3`, or `none`.

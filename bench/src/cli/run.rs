@@ -6,15 +6,19 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use clap::{Args, ValueEnum};
+use clap::{
+    Args, ValueEnum,
+    builder::{PathBufValueParser, TypedValueParser as _},
+};
 
 use super::{
     DEFAULT_PORT, Exit, Failure, complain,
     local_server::LocalServer,
     options::{
-        VerbsOptions, parse_affinity, parse_count, parse_depth, parse_duration, parse_sizes,
-        parse_timeout,
+        VerbsOptions, parse_affinity, parse_count, parse_depth, parse_duration, parse_output,
+        parse_sizes, parse_timeout,
     },
+    perftest::Habits,
     print,
     progress::{ProgressMode, Shown},
     serve::stop_on_signals,
@@ -58,14 +62,14 @@ pub(super) struct RunArguments {
     #[arg(short = 'b', long = "bidirectional", conflicts_with = "pattern")]
     bidirectional: bool,
     /// Message sizes: 64, 4K, 2:8M:x2 (doubling), 4K:64K:+4K, or several by commas
-    #[arg(short = 's', long, value_name = "SPEC", default_value = "2:8M:x4",
+    #[arg(short = 's', long, alias = "size", value_name = "SPEC", default_value = "2:8M:x4",
           value_parser = parse_sizes)]
     sizes: Sizes,
     /// All sizes from 2 B to 8 MiB by powers of two, as perftest's -a
     #[arg(short = 'a', long, conflicts_with = "sizes")]
     all: bool,
     /// Timed messages per cell, over all rounds
-    #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
+    #[arg(short = 'n', long, alias = "iters", value_name = "N", value_parser = parse_count)]
     iterations: Option<u64>,
     /// Timed duration per cell, over all rounds [default: 0.6s]
     #[arg(short = 'D', long, value_name = "TIME", conflicts_with = "iterations",
@@ -86,7 +90,8 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Write the result here as JSON, after every slice
-    #[arg(short = 'o', long, value_name = "FILE")]
+    #[arg(short = 'o', long, value_name = "FILE",
+          value_parser = PathBufValueParser::new().try_map(parse_output))]
     output: Option<PathBuf>,
     /// What to print
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -112,6 +117,8 @@ pub(super) struct RunArguments {
     wait: Option<Duration>,
     #[command(flatten)]
     verbs: VerbsOptions,
+    #[command(flatten)]
+    _habits: Habits,
 }
 
 /// What goes to standard output.

@@ -1,6 +1,6 @@
 //! What people and scripts that come from perftest type and read.
 
-use crate::process::run;
+use crate::process::{Running, Server, fabricbench, run};
 
 /// The rows of a table, as a script reads them: by columns.
 fn rows(stdout: &str) -> Vec<Vec<f64>> {
@@ -64,4 +64,101 @@ fn a_run_without_figures_prints_comments_only() {
     let finished = run("run --transport tcp@no0 -s 8 -n 1 --format perftest").quietly(4);
     assert!(finished.stdout.contains("tcp@no0 latency 8 B: unsupported: "), "{}", finished.stdout);
     assert!(finished.stdout.lines().all(|line| line.starts_with("# ")), "{}", finished.stdout);
+}
+
+/// Every letter and name that is not ours is answered with what to type instead.
+#[test]
+fn its_options_are_answered_with_ours() {
+    for (arguments, words) in [
+        ("run -H", &["-H of perftest", "--format json"][..]),
+        ("run -FU", &["-U of perftest", "--format json"]),
+        ("run -w 5", &["-w of perftest", ".cells[].throughput"]),
+        ("run -y 5", &["-y of perftest", ".cells[].throughput"]),
+        ("run -C", &["-C of perftest", "nanoseconds"]),
+        ("run -o 4", &["--output", "--depth", "./4"]),
+        ("run --output=latency", &["--output", "--format", "./latency"]),
+        ("run -z", &["-z of perftest", "TCP"]),
+        ("run -A CMP_AND_SWAP", &["-A of perftest", "verbs-fetch-add", "verbs-compare-swap"]),
+        ("run -L 64", &["-L of perftest", "hop limit"]),
+        ("run -W x", &["-W of perftest", ".cells[].counters"]),
+        ("run -X", &["-X of perftest", "leave it out"]),
+        ("run -O", &["-O of perftest", "-d and -i"]),
+        ("run -f 2", &["-f of perftest", "--warm-up"]),
+        ("run -g", &["-g of perftest", "multicast"]),
+        ("run -M 255:1", &["-M of perftest", "multicast"]),
+        ("run --ipv6", &["--ipv6 of perftest", "--gid-index"]),
+        ("run --bind_source_ip 10.0.0.1", &["--bind_source_ip of perftest", "tcp@INTERFACE"]),
+        ("run --pin_cores=3", &["--pin_cores of perftest", "--cpus"]),
+        ("run --out_json", &["--out_json of perftest", "-o FILE"]),
+        ("run --out_json_file=x", &["--out_json_file of perftest", "-o FILE"]),
+        ("run --run_infinitely", &["--run_infinitely of perftest", "-D"]),
+        ("run --write_with_imm", &["--write_with_imm of perftest", "verbs-write-imm"]),
+        ("serve -d mlx5_0", &["`serve` has no -d", "given once", "client"]),
+        ("serve -i 1", &["`serve` has no -i", "given once", "client"]),
+        ("serve -x 3", &["`serve` has no -x", "given once", "client"]),
+        ("serve -F", &["`serve` has no -F", "given once"]),
+        ("serve --size 8", &["`serve` has no --size", "given once"]),
+        ("serve -H", &["-H of perftest", "--format json"]),
+        ("raw_ethernet_bw -E 1", &["raw_ethernet_bw", "tcp@INTERFACE"]),
+        ("ib_write_fast", &["unrecognized subcommand"]),
+    ] {
+        let finished = run(arguments);
+        assert_eq!(finished.stdout, "", "{arguments}");
+        finished.failed(2, words);
+    }
+    for letter in ["B", "E", "G", "J", "K", "P", "Y", "j", "k", "Z", "v"] {
+        let option = format!("-{letter}");
+        run(&format!("run {option} 1")).failed(2, &[&option, "raw Ethernet", "tcp@INTERFACE"]);
+    }
+}
+
+#[test]
+fn its_programs_are_answered_with_a_command_of_ours() {
+    for (typed, ours) in [
+        ("ib_write_lat", "--transport verbs-write --pattern latency -s 2 --format perftest HOST"),
+        (
+            "ib_write_bw -d mlx5_0 -a node2",
+            "--transport verbs-write --pattern bandwidth --format perftest -d mlx5_0 -a node2",
+        ),
+        (
+            "ib_send_lat -F -s 64 node2",
+            "--transport verbs-send --pattern latency --format perftest -F -s 64 node2",
+        ),
+        ("ib_send_bw -b node2", "--transport verbs-send -s 64K --format perftest -b node2"),
+        ("ib_read_lat", "--transport verbs-read --pattern latency -s 2 --format perftest HOST"),
+        ("ib_read_bw", "--transport verbs-read --pattern fetch -s 64K --format perftest HOST"),
+        (
+            "ib_atomic_lat",
+            "--transport verbs-fetch-add --pattern latency -s 8 --format perftest HOST",
+        ),
+        ("ib_atomic_bw", "--transport verbs-fetch-add --pattern rate -s 8 --format perftest HOST"),
+    ] {
+        let finished = run(typed).failed(2, &["fabricbench serve", ours]);
+        assert!(finished.stderr.ends_with(&format!("{ours}\n")), "{}", finished.stderr);
+        // What is proposed is a plan, and one that can be made: without HOST it is for this host,
+        // which has no RDMA device, or has one.
+        let mut command = fabricbench("run --iters 1");
+        let plan = ours.replace(" HOST", "").replace(" node2", "").replace(" -d mlx5_0", "");
+        command.args(plan.split(' '));
+        let finished = Running::start(&mut command).end();
+        assert!(matches!(finished.code, Some(0 | 3 | 4)), "{plan}: {finished:?}");
+    }
+    let mut long = fabricbench("ib_write_bw");
+    Running::start(long.arg("x".repeat(10_000)).arg("a\nb")).end().failed(2, &["... HOST"]);
+}
+
+/// What asks for nothing that is not so anyway, or has another name here, is no error.
+#[test]
+fn its_habits_are_taken() {
+    let server = Server::start();
+    let typed = "-F -N --perform_warm_up --cpu_util --size 8 --iters 40 --tx-depth 4 --post_list 1 \
+                 --inline_size 8 --ib-dev none0";
+    let options = "--transport tcp@loopback --format json --pattern latency";
+    let finished = server.run(&format!("{options} {typed}"));
+    let document = crate::document::Document::read(&finished.quietly(0).stdout);
+    document.all_measured(&["tcp@loopback"], &["latency"], &[8]);
+    assert_eq!(document.cells()[0]["settings"]["messages"], 40);
+    for version in ["-V", "run -V", "-h", "run -h"] {
+        run(version).quietly(0);
+    }
 }
