@@ -209,9 +209,9 @@ mod tests {
 
     #[test]
     fn the_same_version_is_met() {
-        let (met, answer) = server_meets(b"fabricbench-control 1 0.1.0\n");
+        let (met, answer) = server_meets(format!("{MAGIC} {PROTOCOL} 0.1.0\n").as_bytes());
         met.unwrap();
-        assert!(answer.starts_with("fabricbench-control 1 "));
+        assert!(answer.starts_with(&format!("{MAGIC} {PROTOCOL} ")));
     }
 
     #[test]
@@ -219,8 +219,11 @@ mod tests {
         let (met, answer) = server_meets(b"fabricbench-control 99 7.3.0\n");
         let error = met.unwrap_err().to_string();
         assert!(error.contains("7.3.0") && error.contains("control protocol 99"), "{error}");
-        assert!(error.contains(VERSION) && error.contains("control protocol 1"), "{error}");
-        assert!(answer.starts_with("fabricbench-control 1 "), "the client can say both too");
+        assert!(
+            error.contains(VERSION) && error.contains(&format!("control protocol {PROTOCOL}")),
+            "{error}"
+        );
+        assert!(answer.starts_with(&format!("{MAGIC} {PROTOCOL} ")), "the client can say both too");
     }
 
     #[test]
