@@ -46,6 +46,14 @@ pub enum ConnectError {
     /// It greeted and was lost.
     #[error("{0}")]
     Link(#[from] LinkError),
+    /// It takes no further client.
+    #[error("{peer} refused: {reason}")]
+    Refused {
+        /// The peer's address.
+        peer: String,
+        /// Why, in its words.
+        reason: String,
+    },
     /// It said something that was not expected.
     #[error("{peer} answered out of turn; is it a fabricbench of the same version?")]
     OutOfTurn {
@@ -121,6 +129,10 @@ impl Client {
             match link.hear(Duration::MAX)? {
                 Reply::Queued { before } => queued(before),
                 Reply::Welcome(there) => break *there,
+                Reply::Refused(refusal) => {
+                    let peer = link.peer().to_owned();
+                    return Err(ConnectError::Refused { peer, reason: refusal.reason });
+                }
                 _ => return Err(ConnectError::OutOfTurn { peer: link.peer().to_owned() }),
             }
         };

@@ -8,8 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::Serialize;
 use thiserror::Error;
 
+use super::{Message, write_frame};
 use crate::transport::{StopReason, StopSignal};
 
 /// Version of everything that follows the greeting. Raised with every change that an older peer
@@ -109,13 +111,26 @@ pub fn greet_client(stream: &TcpStream, stop: &StopSignal) -> Result<(), Greetin
     }
 }
 
+/// Greets a client unheard and tells it one thing, in one write: for who is turned away.
+///
+/// # Errors
+/// The socket's, or those of a message over the limit.
+pub fn turn_away<T: Serialize>(mut stream: &TcpStream, message: &Message<T>) -> io::Result<()> {
+    let mut bytes = greeting().into_bytes();
+    write_frame(&mut bytes, message)?;
+    stream.write_all(&bytes)
+}
+
+fn greeting() -> String {
+    format!("{MAGIC} {PROTOCOL} {VERSION}\n")
+}
+
 fn name_of(stream: &TcpStream) -> String {
     stream.peer_addr().map_or_else(|_| "the peer".to_owned(), |address| address.to_string())
 }
 
 fn say(mut stream: &TcpStream, peer: &str) -> Result<(), GreetingError> {
-    let line = format!("{MAGIC} {PROTOCOL} {VERSION}\n");
-    stream.write_all(line.as_bytes()).map_err(|source| failed(peer, source))
+    stream.write_all(greeting().as_bytes()).map_err(|source| failed(peer, source))
 }
 
 fn failed(peer: &str, source: io::Error) -> GreetingError {

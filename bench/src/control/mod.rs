@@ -15,7 +15,7 @@ mod server;
 
 pub use client::{Client, ConnectError, parse_host};
 pub use frame::{FrameError, LARGEST_FRAME, read_frame, write_frame};
-pub use greeting::{GreetingError, PROTOCOL, greet_client, greet_server};
+pub use greeting::{GreetingError, PROTOCOL, greet_client, greet_server, turn_away};
 pub use link::{Link, LinkError, SHORTEST_SILENCE};
 pub use protocol::{Message, Refusal, Reply, Request};
 pub use queue::{Queue, Ticket};

@@ -1,8 +1,9 @@
 //! The server's end: waits for clients and serves one test after the other.
 
 use std::{
-    io,
-    net::{SocketAddr, TcpListener, TcpStream},
+    collections::VecDeque,
+    io::{self, Read as _},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
@@ -10,7 +11,10 @@ use std::{
 
 use thiserror::Error;
 
-use super::{GreetingError, Link, LinkError, Queue, Refusal, Reply, Request, Ticket, greet_client};
+use super::{
+    GreetingError, Link, LinkError, Message, Queue, Refusal, Reply, Request, Ticket, greet_client,
+    turn_away,
+};
 use crate::{
     plan::Cell,
     report::Status,
@@ -18,7 +22,7 @@ use crate::{
     transport::{StopReason, StopSignal, TransportError},
 };
 
-/// Connections served or queued at once; more are closed at once. Each takes three threads.
+/// Connections served or queued at once; more are turned away. Each takes three threads.
 const MOST_CLIENTS: usize = 64;
 
 /// How long a client may do nothing between two slices.
@@ -93,8 +97,10 @@ impl Server {
     ) {
         let queue = Queue::new();
         let clients = AtomicUsize::new(0);
+        let mut turned_away = TurnedAway::default();
         thread::scope(|scope| {
             while !stop.is_given() {
+                turned_away.forget();
                 let stream = match self.listener.accept() {
                     Ok((stream, _)) => stream,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -111,7 +117,8 @@ impl Server {
                 };
                 let counted = Counted::new(&clients);
                 if counted.number > MOST_CLIENTS {
-                    notify(Notice::Refused("too many connections; one was closed"));
+                    notify(Notice::Refused(&format!("a connection: {TOO_MANY} {MOST_CLIENTS}")));
+                    turned_away.add(stream);
                     continue;
                 }
                 let queue = &queue;
@@ -127,6 +134,44 @@ impl Server {
                 }
             }
         });
+    }
+}
+
+const TOO_MANY: &str = "too many connections, the limit is";
+
+/// Connections over the limit, which have been told so. They are held for a while: closed at once,
+/// with the peer's greeting unread, they would be reset, and what they were told would be lost.
+#[derive(Default)]
+struct TurnedAway(VecDeque<(Instant, TcpStream)>);
+
+impl TurnedAway {
+    /// Time for a peer to hear why.
+    const HELD: Duration = Duration::from_secs(1);
+
+    /// Connections held at most; what is over is closed at once.
+    const MOST: usize = 64;
+
+    fn add(&mut self, stream: TcpStream) {
+        let reason = format!("{TOO_MANY} {MOST_CLIENTS}; try again when others have ended");
+        let refusal = Refusal { status: Status::Skipped, reason };
+        // In no thread, so never waiting: so few bytes fit into a new socket, and a peer that does
+        // not get them learns that it was closed.
+        let told = stream.set_nonblocking(true).is_ok()
+            && turn_away(&stream, &Message::Say(Reply::Refused(refusal))).is_ok()
+            && stream.shutdown(Shutdown::Write).is_ok();
+        if told && self.0.len() < Self::MOST {
+            self.0.push_back((Instant::now(), stream));
+        }
+    }
+
+    /// Closes those that have been held long enough.
+    fn forget(&mut self) {
+        while self.0.front().is_some_and(|(since, _)| since.elapsed() >= Self::HELD) {
+            // What the peer has sent is read, so that the end is no reset.
+            if let Some((_, mut stream)) = self.0.pop_front() {
+                let _ = stream.read(&mut [0; 4096]);
+            }
+        }
     }
 }
 
@@ -176,7 +221,9 @@ fn meet(
         Ok(()) => "done".to_owned(),
         Err(error) => error.to_string(),
     };
-    notify(Notice::Ended(link.peer(), &ended));
+    // The notice names the peer already.
+    let how = ended.strip_prefix(link.peer()).map(|how| how.trim_start_matches([':', ' ']));
+    notify(Notice::Ended(link.peer(), how.unwrap_or(&ended)));
 }
 
 fn serve_client(

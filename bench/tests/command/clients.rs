@@ -64,6 +64,39 @@ fn a_client_in_the_queue_is_told_its_place_and_may_leave() {
     server.serves();
 }
 
+/// Who waits without a terminal and without progress must not wonder either.
+#[test]
+fn a_client_in_the_queue_is_told_once_whatever_it_asked_for() {
+    let server = Server::start();
+    let first = Running::start(&mut server.client(&format!("{LONG} tcp@loopback")));
+    server.process.says_word("testing");
+    for progress in ["", "--progress none"] {
+        let options = format!("{progress} --transport tcp@loopback -s 8 -n 1");
+        let second = Running::start(&mut server.client(&options));
+        // The one before may not have left the queue yet.
+        second.says_word("the server is busy: ");
+        second.says_word(" before us\n");
+        second.signal(Signal::INT);
+        let finished = second.end_within(Duration::from_secs(5));
+        assert_eq!(finished.stderr.matches("busy").count(), 1, "{finished:?}");
+    }
+    first.signal(Signal::INT);
+    first.end_within(Duration::from_secs(5));
+}
+
+#[test]
+fn a_lost_client_is_named_once_in_the_log() {
+    let server = Server::start();
+    let client = Running::start(&mut server.client(&format!("{LONG} tcp@loopback")));
+    server.process.says_word("testing");
+    client.signal(Signal::KILL);
+    let line = server.process.says(|text| {
+        text.lines().find(|line| line.contains("closed the control")).map(str::to_owned)
+    });
+    assert_eq!(line.matches("127.0.0.1:").count(), 1, "{line}");
+    assert!(line.ends_with(": closed the control connection"), "{line}");
+}
+
 /// Ends a client in the middle of a test by `signal`, and asserts that the next one is served.
 fn next_after(transport: &str, signal: Signal, server_options: &str, within: Duration) {
     let server = Server::with(&format!("--listen 127.0.0.1 {server_options}"));

@@ -169,6 +169,26 @@ fn two_hundred_connections_at_once_leave_it_serving() {
     server.serves();
 }
 
+#[test]
+fn a_client_over_the_limit_is_told_the_limit() {
+    let server = Server::start();
+    let greeting = format!("fabricbench-control {PROTOCOL} 0\n");
+    // Connections that have greeted are kept until they say what they want, or for 5 s.
+    let all: Vec<_> = (0..64).map(|_| knock(&server, greeting.as_bytes())).collect();
+    for mut stream in &all {
+        // Met by a thread of its own, so counted.
+        stream.read_exact(&mut vec![0; greeting.len()]).unwrap();
+    }
+    for _ in 0..3 {
+        server
+            .run("--transport tcp@loopback -s 8 -n 1")
+            .failed(1, &[&server.address.to_string(), "too many connections", "limit is 64"]);
+    }
+    server.process.says_word("too many connections, the limit is 64");
+    drop(all);
+    server.serves();
+}
+
 /// One end of a conversation by hand.
 struct Rogue(TcpStream);
 
