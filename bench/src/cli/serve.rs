@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::{DEFAULT_PORT, Exit, Failure, options::parse_timeout, print, say};
 use crate::{
-    control::{Notice, Server},
+    control::{Notice, ServeError, Server},
     session::Host,
     transport::{StopReason, StopSignal},
 };
@@ -67,9 +67,42 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<Exit, Failure> {
 fn bind(arguments: &ServeArguments) -> Result<Server, Failure> {
     let on = |address| Server::bind(SocketAddr::new(address, arguments.port), arguments.timeout);
     match arguments.listen {
-        Some(address) => on(address).map_err(Failure::error),
+        Some(address) => on(address).map_err(|error| match error {
+            ServeError::Listen { address, source }
+                if source.kind() == std::io::ErrorKind::AddrNotAvailable =>
+            {
+                Failure::Error(format!(
+                    "cannot listen on {address}: this host has no such address; it has {}",
+                    addresses()
+                ))
+            }
+            error => Failure::error(error),
+        }),
         None => on(Ipv6Addr::UNSPECIFIED.into())
             .or_else(|six| on(Ipv4Addr::UNSPECIFIED.into()).map_err(|_| Failure::error(six))),
+    }
+}
+
+/// Addresses named when one that was asked for is not there.
+const MOST_NAMED: usize = 12;
+
+/// The addresses of this host, with their interfaces.
+fn addresses() -> String {
+    let interfaces = match fabricbench_ipoib::interfaces() {
+        Ok(interfaces) => interfaces,
+        Err(error) => return format!("some that cannot be listed ({error})"),
+    };
+    let mut all: Vec<_> = interfaces
+        .iter()
+        .flat_map(|interface| {
+            interface.addresses.iter().map(|address| format!("{} ({})", address.ip, interface.name))
+        })
+        .collect();
+    let more = all.len().saturating_sub(MOST_NAMED);
+    all.truncate(MOST_NAMED);
+    match more {
+        0 => all.join(", "),
+        more => format!("{} and {more} more (`fabricbench probe`)", all.join(", ")),
     }
 }
 

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use socket2::{Domain, Socket, Type};
 
 use crate::{
-    document::Document,
+    document::{Document, without_figures},
     process::{Running, Server, fabricbench, run},
 };
 
@@ -54,9 +54,18 @@ fn nobody_listens() {
     drop(listener);
     let words = &["127.0.0.1", &address.port().to_string(), "refused", "fabricbench serve"];
     run(&format!("run {address}")).failed(1, words);
-    let finished = run(&format!("run {address} --format json")).failed(1, words);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.json");
+    let mut command = fabricbench(&format!("run {address} --format json -s 8,16 -o"));
+    let finished = Running::start(command.arg(&path)).end().failed(1, words);
     let document = Document::read(&finished.stdout);
-    assert_eq!((&document.0["complete"], document.count("measured")), (&false.into(), 0));
+    assert_eq!(document.0["complete"], false);
+    // Four transports, two patterns, two sizes: none was measured, and each says why.
+    assert_eq!(document.cells().len(), 16);
+    for cell in document.cells() {
+        without_figures(cell, "skipped", &["did not begin", "127.0.0.1", "refused"]);
+    }
+    assert_eq!(Document::read(&std::fs::read_to_string(path).unwrap()).0, document.0);
 }
 
 #[test]
@@ -73,6 +82,13 @@ fn a_server_that_is_not_there_yet_is_waited_for_if_asked() {
     let finished = run("run 127.0.0.1:1 --wait 500ms --transport tcp@loopback");
     assert!(finished.took >= Duration::from_millis(500), "{:?}", finished.took);
     finished.failed(1, &["127.0.0.1:1", "refused"]);
+}
+
+#[test]
+fn an_address_that_is_not_this_hosts_is_answered_with_those_that_are() {
+    // TEST-NET-1 (RFC 5737): nobody has it.
+    run("serve --listen 192.0.2.1 --port 0")
+        .failed(1, &["192.0.2.1", "no such address", "127.0.0.1 (lo)"]);
 }
 
 #[test]
