@@ -58,12 +58,14 @@ impl Shown {
         }
     }
 
-    pub(super) fn say(&self, text: &str) {
+    /// Shows a line, and returns whether it did.
+    pub(super) fn say(&self, text: &str) -> bool {
         match self {
             Self::Bar(bar) => bar.set_message(text.to_owned()),
             Self::Lines { .. } => say(text),
-            Self::Nothing => {}
+            Self::Nothing => return false,
         }
+        true
     }
 
     pub(super) fn end(&self) {

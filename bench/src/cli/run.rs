@@ -21,6 +21,7 @@ use super::{
     perftest::Habits,
     print,
     progress::{ProgressMode, Shown},
+    say,
     serve::stop_on_signals,
 };
 use crate::{
@@ -33,7 +34,7 @@ use crate::{
         Document, PerftestColumns, PlanRecord, ResultFile, SCHEMA, Status, csv, long, perftest,
         table,
     },
-    run::{Rules, RunError},
+    run::{Rules, RunError, unmeasured},
     session::{Affinity, Host, Initiating, bind_thread},
     transport::{StopReason, StopSignal, verbs::VerbsPort},
 };
@@ -47,8 +48,8 @@ pub(super) struct RunArguments {
     /// Transports, separated by commas: verbs-OP with OP write, write-imm, send, send-imm, read,
     /// fetch-add, compare-swap (verbs-uc-OP, verbs-ud-OP: unreliable; `verbs`: all that exist);
     /// grpc@PATH, grpc-stock@PATH, tcp@PATH with PATH ipoib, ethernet, loopback or an interface
-    /// [default: verbs-write, verbs-send, grpc@ipoib, grpc@ethernet; without HOST grpc@loopback for
-    /// the last two]
+    /// [default: verbs-write, verbs-send, grpc@ipoib, grpc@ethernet; grpc@loopback for the last two
+    /// where both sides are on one host]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     transport: Vec<String>,
     /// Service of the verbs transports that name none, as perftest's -c
@@ -189,13 +190,13 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
                 .to_owned(),
         ));
     }
-    let plan = plan(arguments)?;
+    let plan = plan(arguments, arguments.host.is_none(), seed(arguments))?;
     let stop = stop_on_signals()?;
     let here = Host::here().map_err(Failure::Error)?;
     let mut document = document(arguments, &plan, &here);
     let mut shown = Shown::new(arguments.progress);
 
-    let outcome = measure(arguments, &plan, here, &stop, &mut document, &mut shown);
+    let outcome = measure(arguments, plan, here, &stop, &mut document, &mut shown);
     shown.end();
     // Whatever happened, standard output gets one whole document of what there is.
     if let Err(Ended::NotBegun(failure)) = outcome {
@@ -230,37 +231,57 @@ enum Ended {
 
 fn measure(
     arguments: &RunArguments,
-    plan: &Plan,
+    plan: Plan,
     here: Host,
     stop: &StopSignal,
     document: &mut Document,
     shown: &mut Shown,
 ) -> Result<(), Ended> {
-    let file = match &arguments.output {
-        Some(path) => {
-            Some(ResultFile::create(path).map_err(|error| Ended::NotBegun(Failure::error(error)))?)
-        }
-        None => None,
+    let not_begun = |document: &mut Document, file: Option<&ResultFile>, failure: Failure| {
+        document.cells = unmeasured(&plan, &format!("the run did not begin: {failure}"));
+        // The failure says more than that it could not be written down as well.
+        let _ = file.map(|file| file.finish(document));
+        Ended::NotBegun(failure)
     };
+    let file = match arguments.output.as_deref().map(ResultFile::create).transpose() {
+        Ok(file) => file,
+        Err(error) => return Err(not_begun(document, None, Failure::error(error))),
+    };
+    let file = file.as_ref();
     // At once, so that the document of an earlier run is never taken for this one's.
-    if let Some(file) = &file {
-        file.write(document).map_err(|error| Ended::NotBegun(Failure::error(error)))?;
+    if let Some(Err(error)) = file.map(|file| file.write(document)) {
+        return Err(not_begun(document, None, Failure::error(error)));
     }
-    let (mut client, _server) =
-        connect(arguments, &here, stop, shown).map_err(|failure| match stop.reason() {
-            Some(StopReason::Interrupted) => Ended::Run(RunError::Interrupted),
-            _ => Ended::NotBegun(failure),
-        })?;
+    let (mut client, _server) = match connect(arguments, &here, stop, shown) {
+        Ok(connected) => connected,
+        Err(failure) => {
+            let ended = not_begun(document, file, failure);
+            return Err(match stop.reason() {
+                Some(StopReason::Interrupted) => Ended::Run(RunError::Interrupted),
+                _ => ended,
+            });
+        }
+    };
     document.server = Some(client.there.environment.clone());
     document.warnings = warnings(&here, &client.there);
-    let initiating = initiating(arguments, here, &client, stop.clone()).map_err(Ended::NotBegun)?;
+    let initiating = match initiating(arguments, &here, &client, stop.clone()) {
+        Ok(initiating) => initiating,
+        Err(failure) => return Err(not_begun(document, file, failure)),
+    };
+    let plan = if arguments.transport.is_empty() && here.shares_network_with(&client.there) {
+        // Whatever name the server was given: traffic between the two never leaves this host.
+        let plan = self::plan(arguments, true, plan.seed).map_err(Ended::NotBegun)?;
+        document.plan = plan_record(arguments, &plan);
+        plan
+    } else {
+        plan
+    };
     let rules = Rules {
         depth: arguments.depth,
         warm_up: WarmUp { messages: arguments.warm_up, ..WarmUp::default() },
         patience: arguments.timeout,
     };
-    let outcome =
-        crate::run::run(plan, rules, &initiating, &mut client, document, file.as_ref(), shown);
+    let outcome = crate::run::run(&plan, rules, &initiating, &mut client, document, file, shown);
     client.end();
     outcome.map_err(Ended::Run)
 }
@@ -269,8 +290,18 @@ fn measure(
 /// run again.
 const LARGEST_EXACT: u64 = (1 << 53) - 1;
 
-fn plan(arguments: &RunArguments) -> Result<Plan, Failure> {
-    let transports = transports(arguments)?;
+fn seed(arguments: &RunArguments) -> u64 {
+    let clock = || {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(1, |since| u64::try_from(since.as_nanos()).unwrap_or(1) & LARGEST_EXACT)
+    };
+    arguments.seed.unwrap_or_else(clock)
+}
+
+/// `local`: both sides are on this host, as far as is known.
+fn plan(arguments: &RunArguments, local: bool, seed: u64) -> Result<Plan, Failure> {
+    let transports = transports(arguments, local)?;
     let mut patterns = Vec::new();
     if arguments.bidirectional {
         patterns.push(Pattern::Bidirectional);
@@ -296,16 +327,10 @@ fn plan(arguments: &RunArguments) -> Result<Plan, Failure> {
         Stop::Messages(all) => arguments.rounds.min(u32::try_from(all).unwrap_or(u32::MAX)),
         Stop::After(_) => arguments.rounds,
     };
-    let clock = || {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(1, |since| u64::try_from(since.as_nanos()).unwrap_or(1) & LARGEST_EXACT)
-    };
-    let seed = arguments.seed.unwrap_or_else(clock);
     Ok(Plan::new(&transports, &patterns, &sizes, stop, rounds, seed))
 }
 
-fn transports(arguments: &RunArguments) -> Result<Vec<TransportName>, Failure> {
+fn transports(arguments: &RunArguments, local: bool) -> Result<Vec<TransportName>, Failure> {
     let mut transports: Vec<TransportName> = Vec::new();
     for text in &arguments.transport {
         let named: Vec<TransportName> = match text.as_str() {
@@ -325,9 +350,10 @@ fn transports(arguments: &RunArguments) -> Result<Vec<TransportName>, Failure> {
         }
     }
     if transports.is_empty() {
-        let names: &[&str] = match arguments.host {
-            Some(_) => &["verbs-write", "verbs-send", "grpc@ipoib", "grpc@ethernet"],
-            None => &["verbs-write", "verbs-send", "grpc@loopback"],
+        let names: &[&str] = if local {
+            &["verbs-write", "verbs-send", "grpc@loopback"]
+        } else {
+            &["verbs-write", "verbs-send", "grpc@ipoib", "grpc@ethernet"]
         };
         for name in names {
             let service = arguments.service.service();
@@ -356,10 +382,18 @@ fn connect(
             (server.address.ip().to_string(), server.address.port(), Some(server))
         }
     };
-    let queued = |before| shown.say(&format!("the server is busy: {before} before us"));
+    let mut told = false;
+    let mut queued = |before| {
+        let words = format!("the server is busy: {before} before us");
+        // Progress is for who asked for it; that nothing happens for now is for everybody.
+        if !shown.say(&words) && !told {
+            say(&words);
+        }
+        told = true;
+    };
     let until = arguments.wait.map(|wait| Instant::now() + wait);
     loop {
-        match Client::connect(&host, port, here, arguments.timeout, stop, queued) {
+        match Client::connect(&host, port, here, arguments.timeout, stop, &mut queued) {
             Ok(client) => return Ok((client, server)),
             // Not there yet: neither its name nor its port need be.
             Err(ConnectError::Unreachable { .. } | ConnectError::Resolve { .. })
@@ -374,11 +408,11 @@ fn connect(
 
 fn initiating(
     arguments: &RunArguments,
-    here: Host,
+    here: &Host,
     client: &Client,
     stop: StopSignal,
 ) -> Result<Initiating<TscClock>, Failure> {
-    let affinity = arguments.cpus.unwrap_or_else(|| Affinity::automatic(&here, &client.there));
+    let affinity = arguments.cpus.unwrap_or_else(|| Affinity::automatic(here, &client.there));
     // Calibrated before it is bound: that sleeps, and may as well do so anywhere.
     let clock = TscClock::new();
     if let Some(cpu) = affinity.client {
@@ -389,7 +423,7 @@ fn initiating(
     let device = port.as_ref().ok().map(|port| port.port.device.clone());
     Ok(Initiating {
         clock,
-        here,
+        here: here.clone(),
         there: client.there.clone(),
         control: Some(client.address),
         port,
@@ -401,7 +435,7 @@ fn initiating(
     })
 }
 
-fn document(arguments: &RunArguments, plan: &Plan, here: &Host) -> Document {
+fn plan_record(arguments: &RunArguments, plan: &Plan) -> PlanRecord {
     let mut transports = Vec::new();
     let mut patterns = Vec::new();
     let mut sizes = Vec::new();
@@ -423,6 +457,23 @@ fn document(arguments: &RunArguments, plan: &Plan, here: &Host) -> Document {
             format!("{time:?} a cell, and at least {LEAST_MESSAGES} messages")
         }
     };
+    PlanRecord {
+        transports,
+        patterns,
+        sizes,
+        stop,
+        warm_up: format!(
+            "each slice: {} messages or {:?}, whichever comes first, at least 1",
+            arguments.warm_up,
+            WarmUp::default().time
+        ),
+        rounds: plan.rounds,
+        seed: plan.seed,
+        loop_kind: "closed".to_owned(),
+    }
+}
+
+fn document(arguments: &RunArguments, plan: &Plan, here: &Host) -> Document {
     Document {
         schema: SCHEMA.to_owned(),
         fabricbench: env!("CARGO_PKG_VERSION").to_owned(),
@@ -434,24 +485,12 @@ fn document(arguments: &RunArguments, plan: &Plan, here: &Host) -> Document {
         command: std::env::args_os()
             .map(|argument| argument.to_string_lossy().into_owned())
             .collect(),
-        plan: PlanRecord {
-            transports,
-            patterns,
-            sizes,
-            stop,
-            warm_up: format!(
-                "each slice: {} messages or {:?}, whichever comes first, at least 1",
-                arguments.warm_up,
-                WarmUp::default().time
-            ),
-            rounds: plan.rounds,
-            seed: plan.seed,
-            loop_kind: "closed".to_owned(),
-        },
+        plan: plan_record(arguments, plan),
         client: here.environment.clone(),
         server: None,
         warnings: Vec::new(),
-        cells: Vec::new(),
+        // For who finds the document of a process that was killed.
+        cells: unmeasured(plan, "the run ended before it began"),
     }
 }
 

@@ -12,7 +12,7 @@ use trouble::troubles;
 use crate::{
     clock::Clock,
     engine::{Task, WarmUp, slices},
-    plan::{Pattern, Plan, default_depth},
+    plan::{Cell, Pattern, Plan, default_depth},
     report::{CellRecord, Document, OutputError, ResultFile, Status},
     session::{Conversation, Initiating, Slice, SliceError, SliceRecord},
     transport::{Patience, StopReason},
@@ -110,6 +110,17 @@ pub fn run<C: Clock>(
     ended
 }
 
+/// The cells of a plan of which nothing was measured, and why.
+#[must_use]
+pub fn unmeasured(plan: &Plan, reason: &str) -> Vec<CellRecord> {
+    let cell = |cell: &Cell| {
+        let mut record = Tally::new(cell.clone()).record();
+        record.reason = Some(reason.to_owned());
+        record
+    };
+    plan.cells.iter().map(cell).collect()
+}
+
 /// Rounds of one cell that differ by more than this are worth a warning.
 const UNSTEADY: f64 = 2.0;
 
@@ -161,7 +172,7 @@ type Measured = Result<SliceRecord, SliceError>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{plan::Cell, report::RoundRecord};
+    use crate::report::RoundRecord;
 
     #[test]
     fn rounds_that_differ_are_told() {

@@ -8,8 +8,8 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    document::Document,
-    process::{PATIENCE, Running, fabricbench, run},
+    document::{Document, measured},
+    process::{PATIENCE, Running, Server, fabricbench, run},
 };
 
 /// Parent and state of a process, from `/proc/PID/stat`: the fields after the name in parentheses.
@@ -46,6 +46,36 @@ fn ends(id: u32) {
         assert!(Instant::now() < deadline, "the server process {id} is still there");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Without transports a run measures what there can be between the two sides, whether it started
+/// the server itself or was told an address of this host.
+#[test]
+fn a_server_on_this_host_is_measured_over_loopback() {
+    let server = Server::with("--listen 0.0.0.0");
+    let port = server.address.port();
+    let mut documents = vec![run("run -s 8 -n 1 --format json")];
+    for host in ["127.0.0.1", "localhost"].map(str::to_owned).into_iter().chain(an_address()) {
+        documents.push(run(&format!("run {host}:{port} -s 8 -n 1 --format json")));
+    }
+    for finished in documents {
+        let document = Document::read(&finished.stdout);
+        let names = serde_json::json!(["verbs-write", "verbs-send", "grpc@loopback"]);
+        assert_eq!(document.0["plan"]["transports"], names);
+        for pattern in ["latency", "bandwidth"] {
+            measured(document.cell("grpc@loopback", pattern, 8));
+        }
+        assert_eq!(document.cells().len(), 6);
+    }
+}
+
+/// An address of this host that is not loopback's, if it has one.
+fn an_address() -> Option<String> {
+    let mut interfaces = fabricbench_ipoib::interfaces().unwrap().into_iter();
+    interfaces.find_map(|interface| {
+        let mut addresses = interface.addresses.iter().map(|address| address.ip);
+        addresses.find(|ip| ip.is_ipv4() && !ip.is_loopback()).map(|ip| ip.to_string())
+    })
 }
 
 fn long_run() -> Running {
