@@ -22,6 +22,8 @@ mod pair;
 mod limits;
 #[path = "rdma/lost_peer.rs"]
 mod lost_peer;
+#[path = "rdma/manager.rs"]
+mod manager;
 #[path = "rdma/operations.rs"]
 mod operations;
 #[path = "rdma/sweep.rs"]

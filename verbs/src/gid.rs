@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::{Error, Result};
-use crate::port::Port;
+use crate::port::{Kind, Port};
 
 /// A global identifier: 128 bits, written like an IPv6 address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -144,7 +144,7 @@ const ROCE: [Candidate; 4] = [
 
 /// Chooses the GID for `port` from its `table`: the `wanted` index if the slot is in use;
 /// otherwise on Ethernet RoCE v2 with an IPv4 address, then with a global IPv6 address, then a
-/// link-local one, then RoCE v1; on InfiniBand index 0.
+/// link-local one, then RoCE v1; on InfiniBand and iWARP index 0.
 ///
 /// # Errors
 ///
@@ -166,7 +166,11 @@ pub fn choose(port: &Port, table: &[GidEntry], wanted: Option<u32>) -> Result<Gi
             None => Err(refuse(format!("GID index {index} is empty"))),
         };
     }
-    let candidates: &[Candidate] = if port.is_ethernet() {
+    let candidates: &[Candidate] = if port.kind == Kind::Iwarp {
+        &[("iWARP has one, the port's hardware address, and connects by IP address", |e| {
+            e.index == 0
+        })]
+    } else if port.is_ethernet() {
         &ROCE
     } else {
         &[("InfiniBand uses the port's GID 0", |e| e.index == 0)]
@@ -226,7 +230,7 @@ fn describe(table: &[GidEntry]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::{Kind, LinkLayer, PortState};
+    use crate::port::{LinkLayer, PortState};
 
     fn port(link_layer: LinkLayer) -> Port {
         Port {
@@ -283,6 +287,13 @@ mod tests {
     fn infiniband_takes_index_zero() {
         let table = [entry(0, "fe80::2c9:3", GidType::IB), entry(1, "fd00::7", GidType::IB)];
         assert_eq!(chosen(&port(LinkLayer::INFINIBAND), &table, None).0, 0);
+    }
+
+    #[test]
+    fn iwarp_takes_the_only_one() {
+        let iwarp = Port { kind: Kind::Iwarp, ..port(LinkLayer::ETHERNET) };
+        let (index, reason) = chosen(&iwarp, &[entry(0, "5254:12:3456::", GidType::IB)], None);
+        assert!(index == 0 && reason.contains("hardware address"), "{reason}");
     }
 
     #[test]

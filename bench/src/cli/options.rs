@@ -43,6 +43,10 @@ pub(super) struct VerbsOptions {
     /// One receive queue for all queue pairs
     #[arg(long, visible_alias = "use-srq")]
     shared_receives: bool,
+    /// Connect by the RDMA connection manager (rdma_cm) instead of over the control connection: RC
+    /// and UD
+    #[arg(short = 'R', long = "rdma-cm")]
+    rdma_cm: bool,
     /// Queue pairs in a push, each with its own depth
     #[arg(short = 'q', long = "qp", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUE_PAIRS)))]
@@ -100,6 +104,7 @@ impl VerbsOptions {
             prefer: None,
             port: self.ib_port,
             gid_index: self.gid_index,
+            manager: self.rdma_cm,
             receive_depth: self.rx_depth,
             completion_moderation: self.cq_mod,
             inline: self.inline_size,

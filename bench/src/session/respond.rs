@@ -13,7 +13,7 @@ use crate::{
         Answer, Offer, Received, Responder, StopReason, StopSignal, TransportError,
         grpc::GrpcResponder,
         tcp::TcpResponder,
-        verbs::{Pair, PairPlan, VerbsPort, VerbsResponder},
+        verbs::{ManagedResponder, Pair, PairPlan, VerbsPort, VerbsResponder},
     },
 };
 
@@ -64,8 +64,14 @@ pub fn prepare(
                 };
                 let pair = Pair::open(&port, plan.of_responder())?;
                 let path = port.path(Some(pair.agreed_mtu(endpoint)));
-                let answer = Answer::Verbs(pair.endpoint());
-                (answer, path, Box::new(VerbsResponder::connect(pair, endpoint)?))
+                let own = pair.endpoint();
+                if settings.manager {
+                    let (responder, address) = ManagedResponder::listen(pair, endpoint.clone())?;
+                    (Answer::Managed { endpoint: own, address }, path, Box::new(responder))
+                } else {
+                    let responder = VerbsResponder::connect(pair, endpoint)?;
+                    (Answer::Verbs(own), path, Box::new(responder))
+                }
             }
             (TransportName::Grpc(kind, _), Offer::Tcp(wish)) => {
                 let (responder, address) =

@@ -1,6 +1,6 @@
 //! What the two ends of a data path tell one another to connect.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,13 @@ pub enum Offer {
 pub enum Answer {
     /// A queue pair, connected to the client's.
     Verbs(VerbsEndpoint),
+    /// Queue pairs that wait for the client's by the RDMA connection manager.
+    Managed {
+        /// Where they are; of connections the numbers only say who may connect.
+        endpoint: VerbsEndpoint,
+        /// Where the connection manager listens for them.
+        address: SocketAddr,
+    },
     /// A listener.
     Tcp {
         /// Port it listens on, at the address that was asked for.
@@ -114,6 +121,10 @@ pub struct VerbsSettings {
     pub completions: CompletionMode,
     /// Whether all queue pairs take their receives from one queue.
     pub shared_receives: bool,
+    /// Whether the RDMA connection manager connects (`-R`), instead of numbers exchanged over the
+    /// control connection.
+    #[serde(default)]
+    pub manager: bool,
     /// Queue pairs.
     pub queue_pairs: u32,
     /// Messages posted by one call.
@@ -168,6 +179,7 @@ impl Default for VerbsSettings {
             gid_index: None,
             completions: CompletionMode::Poll,
             shared_receives: false,
+            manager: false,
             queue_pairs: 1,
             post_list: 1,
             receive_depth: 512,

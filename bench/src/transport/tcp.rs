@@ -95,7 +95,7 @@ pub(super) fn connect_options(
             .interface(&path.local_interface)
             .local_address(path.local_addr)
             .timeout(timeout)),
-        Answer::Verbs(_) => Err(TransportError::Failed(
+        Answer::Verbs(_) | Answer::Managed { .. } => Err(TransportError::Failed(
             "the server answered with a queue pair where a listener was asked for".to_owned(),
         )),
     }

@@ -45,6 +45,12 @@ pub fn server() -> Server {
     server_by(&[], "")
 }
 
+/// A server in this namespace, over the same device.
+pub fn local_server() -> Server {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabricbench"));
+    Server::by(command.args(["serve", "--port", "0", "--listen", "127.0.0.1"]))
+}
+
 /// A document of a run that ended with `code` and without a complaint.
 #[track_caller]
 pub fn document(finished: Finished, code: i32) -> Document {

@@ -14,6 +14,7 @@
 mod control;
 mod inbox;
 mod layout;
+mod manager;
 mod opening;
 mod pair;
 mod ping;
@@ -24,6 +25,7 @@ mod sender;
 mod sleep;
 mod word;
 
+pub use manager::ManagedResponder;
 pub use opening::{VerbsInitiator, VerbsOpening};
 pub use pair::{Pair, PairPlan};
 pub use ping::{Ask, Ping};

@@ -44,12 +44,17 @@ impl<I: VerbsInitiator> Opening for VerbsOpening<I> {
     }
 
     fn connect(mut self, answer: &Answer) -> Result<I, TransportError> {
-        let Answer::Verbs(peer) = answer else {
-            return Err(failed(
-                "the server answered with a listener where a queue pair was offered",
-            ));
+        let remote = match answer {
+            Answer::Verbs(peer) => self.pair.connect(peer)?,
+            Answer::Managed { endpoint, address } => {
+                self.pair.connect_by_manager(endpoint, *address, &self.stop)?
+            }
+            Answer::Tcp { .. } => {
+                return Err(failed(
+                    "the server answered with a listener where a queue pair was offered",
+                ));
+            }
         };
-        let remote = self.pair.connect(peer)?;
         I::over(self.pair, remote, self.stop)
     }
 }

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use fabricbench_verbs::{
-    Access, Completion, CompletionQueue, ConnectOptions, Endpoint, GRH_BYTES, Gid, Local,
-    MemoryRegion, Mtu, Operation, PeerId, ProtectionDomain, QueuePair, QueuePairOptions,
-    RecvRequest, RegionId, RemoteRegion, SendRequest, SharedReceiveQueue, Transport, random_psn,
+    Access, AddressHandle, Completion, CompletionQueue, ConnectOptions, DEFAULT_QKEY, Endpoint,
+    GRH_BYTES, Gid, Local, MemoryRegion, Mtu, Operation, PeerId, ProtectionDomain, QueuePair,
+    QueuePairOptions, RecvRequest, RegionId, RemoteRegion, SendRequest, SharedReceiveQueue,
+    Transport, cm, random_psn,
 };
 
 use super::{
     VerbsPort, failed,
     layout::Layout,
-    refused,
+    manager, refused,
     sleep::{Awaited, Sleep},
 };
 use crate::{
@@ -133,6 +134,8 @@ struct Shared {
 /// Queue pairs, which share completion queues and a region.
 #[derive(Debug)]
 pub struct Pair {
+    // Ended before the queue pairs they are of.
+    pub(super) connections: Vec<cm::Connection>,
     pub(super) lanes: Vec<Lane>,
     pub(super) send_queue: CompletionQueue,
     pub(super) receive_queue: CompletionQueue,
@@ -142,8 +145,8 @@ pub struct Pair {
     sleep: Option<Sleep>,
     pub(super) size: u32,
     receives: u32,
-    port: VerbsPort,
-    options: ConnectOptions,
+    pub(super) port: VerbsPort,
+    pub(super) options: ConnectOptions,
     pub(super) plan: PairPlan,
 }
 
@@ -156,6 +159,9 @@ impl Pair {
     pub fn open(port: &VerbsPort, mut plan: PairPlan) -> Result<Self, TransportError> {
         plan.verbs.operation = plan.noticed();
         let size = port.admit(&plan)?;
+        if plan.settings.manager {
+            manager::admit(plan.verbs.service)?;
+        }
         let (receives, lanes) = (plan.receives(), plan.lanes());
         let (transport, header) = match plan.verbs.service {
             Service::Rc => (Transport::ReliableConnection, 0),
@@ -204,6 +210,7 @@ impl Pair {
         });
         let lanes = lanes.collect::<Result<Vec<_>, TransportError>>()?;
         let pair = Self {
+            connections: Vec::new(),
             lanes,
             send_queue,
             receive_queue,
@@ -227,14 +234,22 @@ impl Pair {
         self.plan.payload.fill(&mut message);
         for (index, lane) in self.lanes.iter().enumerate() {
             self.region.copy_in(self.layout.message(index), &message).map_err(failed)?;
-            lane.queue_pair.to_init(&self.port.port, &self.options).map_err(failed)?;
-            if self.shared.is_none() || index == 0 {
-                for receive in 0..u64::from(self.receives) {
-                    self.post_receive(index, receive)?;
-                }
+            // The connection manager takes a connection's queue pairs through their states itself.
+            if !(self.plan.settings.manager && self.plan.verbs.service == Service::Rc) {
+                lane.queue_pair.to_init(&self.port.port, &self.options).map_err(failed)?;
+                self.post_receives(index)?;
             }
         }
         Ok(())
+    }
+
+    /// Posts the first receives on a queue pair that is in INIT; on the queue of all with the
+    /// first.
+    pub(super) fn post_receives(&self, lane: usize) -> Result<(), TransportError> {
+        if self.shared.is_some() && lane > 0 {
+            return Ok(());
+        }
+        (0..u64::from(self.receives)).try_for_each(|receive| self.post_receive(lane, receive))
     }
 
     /// This pair as the peer must know it.
@@ -259,12 +274,8 @@ impl Pair {
         }
     }
 
-    /// Connects to the peer; returns the peer's region.
-    ///
-    /// # Errors
-    /// The kernel refused a state change; the peer's memory is smaller than ours, or it has another
-    /// number of queue pairs.
-    pub fn connect(&mut self, peer: &VerbsEndpoint) -> Result<RemoteRegion, TransportError> {
+    /// Refuses a peer that does not fit: with less memory, or another number of queue pairs.
+    pub(super) fn admit_peer(&self, peer: &VerbsEndpoint) -> Result<(), TransportError> {
         if peer.length < self.layout.length() as u64 {
             return Err(failed(format!(
                 "the peer offers {} B of memory where the test takes {}",
@@ -279,10 +290,21 @@ impl Pair {
                 self.lanes.len()
             )));
         }
-        let service = self.plan.verbs.service;
-        let (port, gid, options) = (&self.port.port, &self.port.gid, &self.options);
+        Ok(())
+    }
+
+    /// Connects to the peer; returns the peer's region.
+    ///
+    /// # Errors
+    /// The kernel refused a state change; the peer's memory is smaller than ours, or it has another
+    /// number of queue pairs.
+    pub fn connect(&mut self, peer: &VerbsEndpoint) -> Result<RemoteRegion, TransportError> {
+        self.admit_peer(peer)?;
+        // All of the peer's queue pairs are on one port, to which one handle leads.
         let mut handle = None;
-        for (lane, end) in self.lanes.iter_mut().zip(&peer.queue_pairs) {
+        for (index, end) in peer.queue_pairs.iter().enumerate() {
+            let Some(lane) = self.lanes.get(index) else { continue };
+            let (port, gid, options) = (&self.port.port, &self.port.gid, &self.options);
             let remote = Endpoint {
                 qpn: end.number & 0x00ff_ffff,
                 psn: end.packet_sequence & 0x00ff_ffff,
@@ -291,13 +313,12 @@ impl Pair {
                 path_mtu: peer.path_mtu,
                 responder_resources: peer.responder_resources,
             };
-            if service != Service::Ud {
+            if self.plan.verbs.service != Service::Ud {
                 lane.queue_pair
                     .connect(port, gid, &lane.local, &remote, options)
                     .map_err(failed)?;
                 continue;
             }
-            // All of the peer's queue pairs are on one port, to which one handle leads.
             let handle = match &handle {
                 Some(handle) => handle,
                 None => {
@@ -306,11 +327,23 @@ impl Pair {
                     handle.insert(made.map_err(failed)?)
                 }
             };
-            let peer = lane.queue_pair.attach_peer(handle, remote.qpn, options.qkey);
-            lane.peer = Some(peer.map_err(failed)?);
-            lane.queue_pair.activate(port, lane.local.psn, options).map_err(failed)?;
+            self.activate(index, handle, remote.qpn, self.options.qkey)?;
         }
-        Ok(RemoteRegion { addr: peer.address, len: peer.length, rkey: peer.remote_key })
+        Ok(region(peer))
+    }
+
+    /// Makes a queue pair for datagrams ready, to send to the one with this number.
+    pub(super) fn activate(
+        &mut self,
+        lane: usize,
+        handle: &AddressHandle,
+        number: u32,
+        qkey: u32,
+    ) -> Result<(), TransportError> {
+        let Some(lane) = self.lanes.get_mut(lane) else { return Ok(()) };
+        lane.peer = Some(lane.queue_pair.attach_peer(handle, number, qkey).map_err(failed)?);
+        let (port, options) = (&self.port.port, &self.options);
+        lane.queue_pair.activate(port, lane.local.psn, options).map_err(failed)
     }
 
     /// The path MTU both sides agreed on, in bytes.
@@ -563,6 +596,11 @@ impl Shared {
     }
 }
 
+/// The memory that a peer lets us use.
+pub(super) fn region(peer: &VerbsEndpoint) -> RemoteRegion {
+    RemoteRegion { addr: peer.address, len: peer.length, rkey: peer.remote_key }
+}
+
 /// The immediate of a message, where it has one; control messages have others.
 pub(super) const DATA: u32 = 0;
 
@@ -586,6 +624,7 @@ fn connect_options(plan: &PairPlan) -> Result<ConnectOptions, TransportError> {
         // Of the queue pair; a flush is a write, of nothing. The region has its own.
         access: plan.access() | Access::REMOTE_WRITE,
         path_mtu,
+        qkey: if settings.manager { cm::DATAGRAM_QKEY } else { DEFAULT_QKEY },
         service_level: settings.service_level,
         traffic_class: settings.traffic_class,
         timeout: settings.timeout,

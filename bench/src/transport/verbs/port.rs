@@ -18,6 +18,8 @@ pub struct VerbsPort {
     pub port: Port,
     /// The GID and why it was chosen.
     pub gid: GidChoice,
+    /// Whether the connection manager connects.
+    managed: bool,
 }
 
 impl VerbsPort {
@@ -36,15 +38,18 @@ impl VerbsPort {
             None => fabricbench_verbs::open(settings.device.as_deref(), settings.port)
                 .map_err(absent)?,
         };
-        if port.kind == Kind::Iwarp {
+        if port.kind == Kind::Iwarp && !settings.manager {
             return Err(TransportError::Unsupported(format!(
-                "{} is iWARP, which connects through the RDMA connection manager only; this \
-                 version cannot",
+                "{} is iWARP, which connects by the RDMA connection manager only: iWARP needs -R",
                 port.device
             )));
         }
         let gid = context.choose_gid(port.number, settings.gid_index).map_err(failed)?;
-        Ok(Self { context, port, gid })
+        Ok(Self { context, port, gid, managed: settings.manager })
+    }
+
+    pub(super) fn is_iwarp(&self) -> bool {
+        self.port.kind == Kind::Iwarp
     }
 
     /// Forgets events of before a slice, which was not disturbed by them.
@@ -111,7 +116,13 @@ impl VerbsPort {
             backing: None,
             address: Some(self.gid.entry.gid.to_string()),
             mtu: path_mtu.or(port.active_mtu.map(Mtu::bytes)),
-            chosen: Some(format!("GID index {}: {}", self.gid.entry.index, self.gid.reason)),
+            chosen: Some(format!(
+                "GID index {}: {}{}",
+                self.gid.entry.index,
+                self.gid.reason,
+                // Neither end goes on where the kernel took another device for the address.
+                if self.managed { "; connected by rdma_cm, device proven" } else { "" }
+            )),
         }
     }
 }

@@ -43,7 +43,12 @@ impl VerbsResponder {
     /// As [`Pair::connect`].
     pub fn connect(mut pair: Pair, client: &VerbsEndpoint) -> Result<Self, TransportError> {
         let remote = pair.connect(client)?;
-        Ok(Self { pair, remote })
+        Ok(Self::over(pair, remote))
+    }
+
+    /// Takes over a pair that is connected.
+    pub(super) fn over(pair: Pair, remote: RemoteRegion) -> Self {
+        Self { pair, remote }
     }
 }
 
