@@ -24,6 +24,8 @@ mod limits;
 mod lost_peer;
 #[path = "rdma/manager.rs"]
 mod manager;
+#[path = "rdma/memory.rs"]
+mod memory;
 #[path = "rdma/operations.rs"]
 mod operations;
 #[path = "rdma/sweep.rs"]

@@ -1,6 +1,7 @@
 //! The `fabricbench` command: arguments in, plan out. A file a subcommand.
 
 mod local_server;
+mod memory;
 mod options;
 mod perftest;
 mod probe;

@@ -1,9 +1,10 @@
 //! Options of several commands, and how their values are read.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 
+use super::memory::MemoryArguments;
 use crate::{
     control::SHORTEST_SILENCE,
     plan::{Sizes, parse_bytes},
@@ -43,6 +44,12 @@ pub(super) struct VerbsOptions {
     /// One receive queue for all queue pairs
     #[arg(long, visible_alias = "use-srq")]
     shared_receives: bool,
+    /// GID on this side, by the address it is
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "gid_index")]
+    gid: Option<IpAddr>,
+    /// GID on the server, by the address it is
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "peer_gid_index")]
+    peer_gid: Option<IpAddr>,
     /// Connect by the RDMA connection manager (rdma_cm) instead of over the control connection: RC
     /// and UD
     #[arg(short = 'R', long = "rdma-cm")]
@@ -84,6 +91,8 @@ pub(super) struct VerbsOptions {
     #[arg(long, value_name = "N", default_value_t = 7,
           value_parser = clap::value_parser!(u8).range(0..=7))]
     retry_count: u8,
+    #[command(flatten)]
+    memory: MemoryArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -104,6 +113,8 @@ impl VerbsOptions {
             prefer: None,
             port: self.ib_port,
             gid_index: self.gid_index,
+            gid_address: self.gid,
+            memory: self.memory.settings(),
             manager: self.rdma_cm,
             receive_depth: self.rx_depth,
             completion_moderation: self.cq_mod,
@@ -131,6 +142,7 @@ impl VerbsOptions {
             device: self.peer_device.clone(),
             prefer: device,
             gid_index: self.peer_gid_index.or(self.gid_index),
+            gid_address: self.peer_gid,
             ..self.client()
         }
     }

@@ -100,9 +100,7 @@ const INSTEAD: &[(&[&str], &str)] = &[
         &["-g", "--mcg", "-M", "--MGID", "--connectionless"],
         "multicast is not measured; --transport verbs-ud-send sends datagrams to one receiver",
     ),
-    (&["-R", "--rdma-cm"], "rdma_cm is not supported yet; leave it out"),
-    (&["--odp"], "on-demand paging is not supported yet; leave it out"),
-    (&["--use-hugepages"], "huge pages are not supported yet; leave it out"),
+    (&["--use-hugepages"], "write --pages 2M (or 1G), with --pages-fallback if normal ones do"),
     (&["--ipv6"], "name the GID: --gid-index, from the list of `fabricbench probe`"),
     (&["--ipv6-addr"], "give the address as HOST; IPv6 needs no option"),
     (

@@ -412,15 +412,22 @@ fn initiating(
     client: &Client,
     stop: StopSignal,
 ) -> Result<Initiating<TscClock>, Failure> {
-    let affinity = arguments.cpus.unwrap_or_else(|| Affinity::automatic(here, &client.there));
+    let mut verbs = arguments.verbs.client();
+    // Whoever names processors, or wants none, has the last word.
+    verbs.memory.threads_anywhere = arguments.cpus.is_some();
+    let port = VerbsPort::open(&verbs);
+    let near = port.as_ref().ok().and_then(|port| port.processors(&verbs.memory));
+    let affinity = arguments.cpus.unwrap_or_else(|| {
+        Affinity::automatic(here, &client.there, near.as_deref().unwrap_or(&[]))
+    });
     // Calibrated before it is bound: that sleeps, and may as well do so anywhere.
     let clock = TscClock::new();
     if let Some(cpu) = affinity.client {
         bind_thread(cpu).map_err(Failure::Usage)?;
     }
-    let verbs = arguments.verbs.client();
-    let port = VerbsPort::open(&verbs);
     let device = port.as_ref().ok().map(|port| port.port.device.clone());
+    let mut peer_verbs = arguments.verbs.server(device);
+    peer_verbs.memory = verbs.memory;
     Ok(Initiating {
         clock,
         here: here.clone(),
@@ -428,7 +435,7 @@ fn initiating(
         control: Some(client.address),
         port,
         verbs,
-        peer_verbs: arguments.verbs.server(device),
+        peer_verbs,
         affinity,
         connect_timeout: arguments.timeout,
         stop,

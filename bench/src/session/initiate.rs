@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use fabricbench_ipoib::PathName;
 
 use super::{
-    Affinity, Conversation, Host, Observation, SliceError, device_watch::DeviceWatch, ip_path,
-    ip_path::describe,
+    Affinity, Conversation, Host, Kept, Observation, SliceError, device_watch::DeviceWatch,
+    ip_path, ip_path::describe,
 };
 use crate::{
     clock::Clock,
@@ -132,13 +132,18 @@ impl<C: Clock> Initiating<C> {
             depth: slice.depth,
             settings: self.verbs.clone(),
         };
+        // For this cell only: others have no device to be near to.
+        let kept = match self.affinity.client {
+            Some(_) => None,
+            None => port.processors(&self.verbs.memory).and_then(|near| Kept::on(&near)),
+        };
         port.begin()?;
         let pair = Pair::open(port, plan)?;
         let peer = self.peer_verbs.clone();
         let path = port.path(None);
         let watch = DeviceWatch::begin(port.context.clone(), StopSignal::new(), self.stop.clone())?;
         let stop = watch.stop().clone();
-        let measured = match (slice.cell.pattern, pair.operation()) {
+        let mut measured = match (slice.cell.pattern, pair.operation()) {
             (Pattern::Latency, VerbsOperation::Write) => {
                 let opening = VerbsOpening::<Ping<true>>::new(pair, peer, stop);
                 self.run(conversation, slice, opening, path)
@@ -161,6 +166,9 @@ impl<C: Clock> Initiating<C> {
             }
         }?;
         port.end()?;
+        if let Some(kept) = kept {
+            measured.settings.insert("client processors".to_owned(), kept.to_string());
+        }
         Ok(measured)
     }
 

@@ -11,7 +11,7 @@ mod respond;
 
 use thiserror::Error;
 
-pub use affinity::{Affinity, bind_thread};
+pub use affinity::{Affinity, Kept, bind_thread};
 pub use host::{Host, Observation, RdmaDevice};
 pub use initiate::{Initiating, Slice, SliceRecord};
 pub use ip_path::ip_path;

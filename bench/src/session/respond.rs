@@ -3,7 +3,8 @@
 use std::thread::{self, JoinHandle};
 
 use super::{
-    Host, Observation, affinity::admit, bind_thread, device_watch::DeviceWatch, ip_path::describe,
+    Host, Kept, Observation, affinity::admit, bind_thread, device_watch::DeviceWatch,
+    ip_path::describe,
 };
 use crate::{
     observe::{CpuTime, PathWatch, Payload as PayloadMoved},
@@ -47,12 +48,13 @@ pub fn prepare(
     }
     let payload = Payload::new(seed);
     let stop = StopSignal::new();
-    let mut device = None;
+    let (mut device, mut near) = (None, None);
     let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
         match (&cell.transport, offer) {
             (TransportName::Verbs(verbs), Offer::Verbs { endpoint, settings }) => {
                 settings.check().map_err(TransportError::Failed)?;
                 let port = VerbsPort::open(settings)?;
+                near = port.processors(&settings.memory);
                 let never = StopSignal::new();
                 device = Some(DeviceWatch::begin(port.context.clone(), stop.clone(), never)?);
                 let plan = PairPlan {
@@ -95,6 +97,10 @@ pub fn prepare(
         .spawn({
             let stop = stop.clone();
             move || {
+                let _kept = match (cpu, near) {
+                    (None, Some(near)) => Kept::on(&near),
+                    _ => None,
+                };
                 if let Some(cpu) = cpu {
                     bind_thread(cpu).map_err(TransportError::Failed)?;
                 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::verbs::LONGEST_LIST;
+use super::verbs::{LONGEST_LIST, MemorySettings};
 
 /// What a client offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +76,9 @@ pub struct VerbsEndpoint {
     pub length: u64,
     /// Remote key of the region.
     pub remote_key: u32,
+    /// What memory it is, in words, for a report.
+    #[serde(default)]
+    pub memory: String,
     /// RDMA reads and atomics this side can serve at once.
     pub responder_resources: u8,
 }
@@ -121,10 +124,16 @@ pub struct VerbsSettings {
     pub completions: CompletionMode,
     /// Whether all queue pairs take their receives from one queue.
     pub shared_receives: bool,
+    /// Address whose GID to take; `None`: by index or rule.
+    #[serde(default)]
+    pub gid_address: Option<IpAddr>,
     /// Whether the RDMA connection manager connects (`-R`), instead of numbers exchanged over the
     /// control connection.
     #[serde(default)]
     pub manager: bool,
+    /// Which memory.
+    #[serde(default)]
+    pub memory: MemorySettings,
     /// Queue pairs.
     pub queue_pairs: u32,
     /// Messages posted by one call.
@@ -179,6 +188,8 @@ impl Default for VerbsSettings {
             gid_index: None,
             completions: CompletionMode::Poll,
             shared_receives: false,
+            gid_address: None,
+            memory: MemorySettings::default(),
             manager: false,
             queue_pairs: 1,
             post_list: 1,

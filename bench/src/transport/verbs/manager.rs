@@ -274,6 +274,7 @@ mod tests {
             address: 0,
             length: 0,
             remote_key: 0,
+            memory: String::new(),
             responder_resources: 0,
         };
         assert_eq!(claim(&endpoint, 1), [0, 0xab, 0xcd, 0xef, 0, 0, 0, 1]);

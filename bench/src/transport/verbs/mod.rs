@@ -15,6 +15,7 @@ mod control;
 mod inbox;
 mod layout;
 mod manager;
+mod memory;
 mod opening;
 mod pair;
 mod ping;
@@ -26,6 +27,7 @@ mod sleep;
 mod word;
 
 pub use manager::ManagedResponder;
+pub use memory::{MemorySettings, Node, PageSize};
 pub use opening::{VerbsInitiator, VerbsOpening};
 pub use pair::{Pair, PairPlan};
 pub use ping::{Ask, Ping};

@@ -145,6 +145,8 @@ pub struct Pair {
     sleep: Option<Sleep>,
     pub(super) size: u32,
     receives: u32,
+    // What the peer's region is, in its own words.
+    peer_memory: String,
     pub(super) port: VerbsPort,
     pub(super) options: ConnectOptions,
     pub(super) plan: PairPlan,
@@ -185,7 +187,7 @@ impl Pair {
         };
         let send_queue = queue(send_depth).map_err(failed)?;
         let receive_queue = queue(receives).map_err(failed)?;
-        let region = domain.register(layout.length(), plan.access()).map_err(failed)?;
+        let region = plan.settings.memory.register(&domain, layout.length(), plan.access())?;
         let options = QueuePairOptions {
             send_depth,
             recv_depth: receives,
@@ -211,6 +213,7 @@ impl Pair {
         let lanes = lanes.collect::<Result<Vec<_>, TransportError>>()?;
         let pair = Self {
             connections: Vec::new(),
+            peer_memory: String::new(),
             lanes,
             send_queue,
             receive_queue,
@@ -270,12 +273,13 @@ impl Pair {
             address: remote.addr,
             length: remote.len,
             remote_key: remote.rkey,
+            memory: self.region.backing().to_string(),
             responder_resources: local.map_or(0, |local| local.responder_resources),
         }
     }
 
     /// Refuses a peer that does not fit: with less memory, or another number of queue pairs.
-    pub(super) fn admit_peer(&self, peer: &VerbsEndpoint) -> Result<(), TransportError> {
+    pub(super) fn admit_peer(&mut self, peer: &VerbsEndpoint) -> Result<(), TransportError> {
         if peer.length < self.layout.length() as u64 {
             return Err(failed(format!(
                 "the peer offers {} B of memory where the test takes {}",
@@ -290,6 +294,7 @@ impl Pair {
                 self.lanes.len()
             )));
         }
+        self.peer_memory.clone_from(&peer.memory);
         Ok(())
     }
 
@@ -357,7 +362,10 @@ impl Pair {
     /// may allow more than was asked for) and no further than was wished.
     #[must_use]
     pub fn inline(&self) -> bool {
-        !self.plan.verbs.operation.is_one_sided() && self.size <= self.inline_limit()
+        // Memory on the device has no address to copy from.
+        !self.plan.settings.memory.on_device
+            && !self.plan.verbs.operation.is_one_sided()
+            && self.size <= self.inline_limit()
     }
 
     fn inline_limit(&self) -> u32 {
@@ -395,6 +403,8 @@ impl Pair {
             ("receive depth".to_owned(), self.receives.to_string()),
             ("completion moderation".to_owned(), self.moderation().to_string()),
             ("completions".to_owned(), settings.completions.to_string()),
+            ("client memory".to_owned(), self.region.backing().to_string()),
+            ("server memory".to_owned(), self.peer_memory.clone()),
             ("service".to_owned(), self.plan.verbs.service.to_string()),
             ("service level".to_owned(), settings.service_level.to_string()),
             ("timeout exponent".to_owned(), settings.timeout.to_string()),

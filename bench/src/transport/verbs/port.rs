@@ -44,7 +44,11 @@ impl VerbsPort {
                 port.device
             )));
         }
-        let gid = context.choose_gid(port.number, settings.gid_index).map_err(failed)?;
+        let gid = match settings.gid_address {
+            Some(address) => context.choose_gid_by_address(port.number, address),
+            None => context.choose_gid(port.number, settings.gid_index),
+        };
+        let gid = gid.map_err(failed)?;
         Ok(Self { context, port, gid, managed: settings.manager })
     }
 
