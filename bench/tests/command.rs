@@ -8,6 +8,8 @@
 mod document;
 #[path = "process/mod.rs"]
 mod process;
+#[path = "readme/mod.rs"]
+mod readme;
 
 #[path = "command/arguments.rs"]
 mod arguments;

@@ -14,6 +14,8 @@
 mod document;
 #[path = "process/mod.rs"]
 mod process;
+#[path = "readme/mod.rs"]
+mod readme;
 
 #[path = "rdma/pair.rs"]
 mod pair;
@@ -28,6 +30,8 @@ mod manager;
 mod memory;
 #[path = "rdma/operations.rs"]
 mod operations;
+#[path = "rdma/perftest.rs"]
+mod perftest;
 #[path = "rdma/sweep.rs"]
 mod sweep;
 #[path = "rdma/system_calls.rs"]

@@ -162,3 +162,14 @@ fn its_habits_are_taken() {
         run(version).quietly(0);
     }
 }
+
+/// With or without a device: the command line is understood, and every cell has its answer.
+#[test]
+fn every_command_of_the_readme_is_understood() {
+    let server = Server::start();
+    for options in crate::readme::commands() {
+        let finished = server.run(&format!("{options} --timeout 5s"));
+        assert!(matches!(finished.code, Some(0 | 3 | 4)), "{options}: {finished:?}");
+        assert_eq!(finished.stderr, "", "{options}");
+    }
+}

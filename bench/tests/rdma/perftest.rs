@@ -1,0 +1,17 @@
+//! The README's table for who comes from perftest, over the device.
+
+use crate::{
+    pair::{device, server},
+    readme::commands,
+};
+
+#[test]
+fn every_command_of_the_readme_measures() {
+    let Some(_device) = device() else { return };
+    let server = server();
+    for options in commands() {
+        let finished = server.run(options);
+        assert_eq!((finished.code, finished.stderr.as_str()), (Some(0), ""), "{options}");
+        assert!(!finished.stdout.is_empty(), "{options}");
+    }
+}
