@@ -87,6 +87,10 @@ pub(super) struct RunArguments {
     #[arg(short = 't', long = "depth", visible_alias = "tx-depth", value_name = "N",
           value_parser = parse_depth)]
     depth: Option<u32>,
+    /// Search for the post list, completion moderation, depth and inline size in which each verbs
+    /// push is fastest, before it is measured with them
+    #[arg(long)]
+    tune: bool,
     /// Seed of the order of transports and of the payload [default: from the clock]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -280,6 +284,7 @@ fn measure(
         depth: arguments.depth,
         warm_up: WarmUp { messages: arguments.warm_up, ..WarmUp::default() },
         patience: arguments.timeout,
+        tune: arguments.tune,
     };
     let outcome = crate::run::run(&plan, rules, &initiating, &mut client, document, file, shown);
     client.end();

@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_same_version_is_met() {
-        let (met, answer) = server_meets(format!("{MAGIC} {PROTOCOL} 0.1.0\n").as_bytes());
+        let (met, answer) = server_meets(format!("{MAGIC} {PROTOCOL} {VERSION}\n").as_bytes());
         met.unwrap();
         assert!(answer.starts_with(&format!("{MAGIC} {PROTOCOL} ")));
     }

@@ -2,6 +2,7 @@
 
 mod tally;
 mod trouble;
+mod tune;
 
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub struct Rules {
     pub warm_up: WarmUp,
     /// An operation that is not done by then is given up.
     pub patience: Duration,
+    /// Whether the settings of each verbs push are searched for before its first slice.
+    pub tune: bool,
 }
 
 /// Why a run ended early.
@@ -73,9 +76,21 @@ pub fn run<C: Clock>(
         if tally.is_over() {
             continue;
         }
-        let slice = slice(plan, rules, tally, next.round, initiating.affinity.server);
+        let mut slice = slice(plan, rules, tally, next.round, initiating.affinity.server);
         progress.begin(index, order.len(), &slice);
-        let measured = initiating.measure(conversation, &slice);
+        let measured = if rules.tune && tune::applies(&slice.cell) {
+            match tally.found() {
+                Some(found) => Ok(found.clone()),
+                None => tune::search(initiating, conversation, &slice, rules),
+            }
+            .and_then(|found| {
+                (slice.depth, slice.tuning) = (found.tuning.depth, Some(found.tuning));
+                tally.found_settings(found);
+                initiating.measure(conversation, &slice)
+            })
+        } else {
+            initiating.measure(conversation, &slice)
+        };
         let stopped = match &measured {
             Err(SliceError::Stopped(reason)) => Some(reason.clone()),
             _ => None,
@@ -163,7 +178,7 @@ fn slice(plan: &Plan, rules: Rules, tally: &Tally, round: u32, server_cpu: Optio
         warm_up: rules.warm_up,
         patience: Patience(rules.patience),
     };
-    Slice { cell, depth, seed: plan.seed ^ u64::from(round), server_cpu, task }
+    Slice { cell, depth, seed: plan.seed ^ u64::from(round), tuning: None, server_cpu, task }
 }
 
 /// What one slice came to, for the tally.

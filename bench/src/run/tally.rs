@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Measured;
+use super::{Measured, tune::Found};
 use crate::{
     plan::{Cell, Pattern, TransportName},
     report::{
@@ -21,6 +21,7 @@ const Z_95: f64 = 1.96;
 #[derive(Debug)]
 pub(super) struct Tally {
     cell: Cell,
+    found: Option<Found>,
     failed: Option<(Status, String)>,
     paths: Option<(Path, Path)>,
     // Boxed, and only there once something was measured: a plan may hold thousands of cells.
@@ -42,6 +43,7 @@ impl Tally {
     pub(super) fn new(cell: Cell) -> Self {
         Self {
             cell,
+            found: None,
             failed: None,
             paths: None,
             round_trips: None,
@@ -61,6 +63,15 @@ impl Tally {
 
     pub(super) fn cell(&self) -> &Cell {
         &self.cell
+    }
+
+    /// The settings that were searched for.
+    pub(super) fn found(&self) -> Option<&Found> {
+        self.found.as_ref()
+    }
+
+    pub(super) fn found_settings(&mut self, found: Found) {
+        self.found = Some(found);
     }
 
     /// Whether further rounds are of no use.
@@ -90,6 +101,9 @@ impl Tally {
         self.payload.verified_messages += slice.payload.verified_messages;
         self.payload.corrupt_messages += slice.payload.corrupt_messages;
         self.settings = slice.settings;
+        if let Some(found) = &self.found {
+            self.settings.insert("tuned".to_owned(), found.text.clone());
+        }
         self.paths = Some((slice.path, slice.peer_path));
         self.counters = Some(match self.counters.take() {
             None => (slice.counters, slice.peer_counters),

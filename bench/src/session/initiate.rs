@@ -32,10 +32,37 @@ pub struct Slice {
     pub depth: u32,
     /// Seed of the payload.
     pub seed: u64,
+    /// Settings of verbs that were searched for, instead of those given.
+    pub tuning: Option<VerbsTuning>,
     /// Processor the server is to use.
     pub server_cpu: Option<u32>,
     /// How long, and with what warm-up.
     pub task: Task,
+}
+
+/// Settings of a verbs push that can be searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerbsTuning {
+    /// Messages in flight on each queue pair.
+    pub depth: u32,
+    /// Messages posted by one call.
+    pub post_list: u32,
+    /// Sends between two signalled ones.
+    pub completion_moderation: u32,
+    /// Largest message sent inline, in bytes; `None`: the usual.
+    pub inline: Option<u32>,
+}
+
+impl VerbsTuning {
+    fn apply(tuning: Option<Self>, settings: &VerbsSettings) -> VerbsSettings {
+        let settings = settings.clone();
+        match tuning {
+            None => settings,
+            Some(Self { post_list, completion_moderation, inline, .. }) => {
+                VerbsSettings { post_list, completion_moderation, inline, ..settings }
+            }
+        }
+    }
 }
 
 /// What one slice found.
@@ -130,7 +157,7 @@ impl<C: Clock> Initiating<C> {
             verbs,
             payload: Payload::new(slice.seed),
             depth: slice.depth,
-            settings: self.verbs.clone(),
+            settings: VerbsTuning::apply(slice.tuning, &self.verbs),
         };
         // For this cell only: others have no device to be near to.
         let kept = match self.affinity.client {
@@ -139,7 +166,7 @@ impl<C: Clock> Initiating<C> {
         };
         port.begin()?;
         let pair = Pair::open(port, plan)?;
-        let peer = self.peer_verbs.clone();
+        let peer = VerbsTuning::apply(slice.tuning, &self.peer_verbs);
         let path = port.path(None);
         let watch = DeviceWatch::begin(port.context.clone(), StopSignal::new(), self.stop.clone())?;
         let stop = watch.stop().clone();

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 pub use affinity::{Affinity, Kept, bind_thread};
 pub use host::{Host, Observation, RdmaDevice};
-pub use initiate::{Initiating, Slice, SliceRecord};
+pub use initiate::{Initiating, Slice, SliceRecord, VerbsTuning};
 pub use ip_path::ip_path;
 pub use respond::{Serving, prepare};
 

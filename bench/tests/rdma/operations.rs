@@ -191,3 +191,21 @@ fn datagrams_that_find_no_receive_are_counted_as_lost() {
     let warnings = document.0["warnings"].to_string();
     assert!(warnings.contains(&format!("{lost} of 3000 messages were lost")), "{warnings}");
 }
+
+/// The search ends, its settings are used and shown, and nothing is lost by them.
+#[test]
+fn settings_that_were_searched_for_are_shown_with_the_figure() {
+    let Some(_device) = device() else { return };
+    let server = server();
+    let options =
+        "--transport verbs-write,verbs-fetch-add,verbs-ud-send --pattern rate -s 8 -n 2000";
+    let document = run(&server, &format!("{options} --rounds 2 --tune"), 0);
+    for cell in document.cells() {
+        let settings = &cell["settings"]["transport"];
+        let text = settings["tuned"].as_str().unwrap();
+        assert!(text.starts_with("best of ") && text.contains("times the rate"), "{text}");
+        let number = |name: &str| settings[name].as_str().unwrap().parse::<u64>().unwrap();
+        assert!(number("post list") >= 1 && number("completion moderation") >= 1);
+        assert!(cell["settings"]["depth"].as_u64().unwrap() >= 4 * number("post list"));
+    }
+}
