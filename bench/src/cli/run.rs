@@ -35,7 +35,7 @@ use crate::{
         table,
     },
     run::{Rules, RunError, unmeasured},
-    session::{Affinity, Host, Initiating, bind_thread},
+    session::{Affinity, Host, Initiating, MOST_THREADS, bind_thread},
     transport::{StopReason, StopSignal, verbs::VerbsPort},
 };
 
@@ -87,6 +87,11 @@ pub(super) struct RunArguments {
     #[arg(short = 't', long = "depth", visible_alias = "tx-depth", value_name = "N",
           value_parser = parse_depth)]
     depth: Option<u32>,
+    /// Threads on each side, each with connections (of verbs: contexts and completion queues) of its
+    /// own
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=MOST_THREADS as i64))]
+    threads: u32,
     /// Search for the post list, completion moderation, depth and inline size in which each verbs
     /// push is fastest, before it is measured with them
     #[arg(long)]
@@ -285,6 +290,7 @@ fn measure(
         warm_up: WarmUp { messages: arguments.warm_up, ..WarmUp::default() },
         patience: arguments.timeout,
         tune: arguments.tune,
+        threads: arguments.threads,
     };
     let outcome = crate::run::run(&plan, rules, &initiating, &mut client, document, file, shown);
     client.end();
@@ -422,9 +428,12 @@ fn initiating(
     verbs.memory.threads_anywhere = arguments.cpus.is_some();
     let port = VerbsPort::open(&verbs);
     let near = port.as_ref().ok().and_then(|port| port.processors(&verbs.memory));
-    let affinity = arguments.cpus.unwrap_or_else(|| {
-        Affinity::automatic(here, &client.there, near.as_deref().unwrap_or(&[]))
-    });
+    let affinity = match arguments.cpus {
+        Some(affinity) => affinity,
+        // Of several threads the scheduler takes better care.
+        None if arguments.threads > 1 => Affinity::default(),
+        None => Affinity::automatic(here, &client.there, near.as_deref().unwrap_or(&[])),
+    };
     // Calibrated before it is bound: that sleeps, and may as well do so anywhere.
     let clock = TscClock::new();
     if let Some(cpu) = affinity.client {

@@ -167,16 +167,20 @@ fn lost(error: LinkError) -> SliceError {
 }
 
 impl Conversation for Client {
-    fn prepare(&mut self, slice: &Slice, offer: Offer) -> Result<(Answer, Path), SliceError> {
+    fn prepare(
+        &mut self,
+        slice: &Slice,
+        offers: Vec<Offer>,
+    ) -> Result<(Vec<Answer>, Path), SliceError> {
         let request = Request::Prepare {
             cell: slice.cell.clone(),
             depth: slice.depth,
             seed: slice.seed,
             cpu: slice.server_cpu,
-            offer: Box::new(offer),
+            offers,
         };
         match self.ask(request)? {
-            Reply::Prepared { answer, path } => Ok((*answer, *path)),
+            Reply::Prepared { answers, path } => Ok((answers, *path)),
             Reply::Refused(refusal) => {
                 let reason = format!("on the server: {}", refusal.reason);
                 Err(match refusal.status {

@@ -39,8 +39,9 @@ pub enum Request {
         seed: u64,
         /// Processor the server is to use.
         cpu: Option<u32>,
-        /// How the client can be reached on the data path, and what it wants of the server's.
-        offer: Box<Offer>,
+        /// How the client can be reached on the data path, and what it wants of the server's: for
+        /// each of its threads.
+        offers: Vec<Offer>,
     },
     /// The data path is connected: read the counters and serve.
     Start,
@@ -67,8 +68,8 @@ pub enum Reply {
     },
     /// Ready for the slice.
     Prepared {
-        /// How the server can be reached on the data path.
-        answer: Box<Answer>,
+        /// How the server can be reached on the data path, for each offer.
+        answers: Vec<Answer>,
         /// Which way that is.
         path: Box<Path>,
     },

@@ -247,16 +247,16 @@ fn serve_client(
         // the others waiting.
         let most = if serving.is_some() { None } else { Some(LONGEST_PAUSE) };
         match hear(link, stop, most)? {
-            Request::Prepare { cell, depth, seed, cpu, offer } => {
+            Request::Prepare { cell, depth, seed, cpu, offers } => {
                 // One slice at a time: what was before has ended, or ends here.
                 drop(serving.take());
                 let prepared = admit(&cell, depth)
-                    .and_then(|()| session::prepare(&here, cell, depth, seed, cpu, &offer));
+                    .and_then(|()| session::prepare(&here, cell, depth, seed, cpu, &offers));
                 link.say(match prepared {
-                    Ok((answer, ready)) => {
+                    Ok((answers, ready)) => {
                         let path = Box::new(ready.path().clone());
                         serving = Some(ready);
-                        Reply::Prepared { answer: Box::new(answer), path }
+                        Reply::Prepared { answers, path }
                     }
                     Err(error) => Reply::Refused(refusal(error)),
                 })?;

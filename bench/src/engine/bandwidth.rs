@@ -22,6 +22,8 @@ pub struct PushRecord {
     /// From the first timed submission until the receiver had confirmed the last byte, in
     /// nanoseconds.
     pub elapsed: u64,
+    /// The clock at both ends of that time.
+    pub span: (u64, u64),
 }
 
 /// Pushes messages and times them until the receiver confirms.
@@ -45,7 +47,8 @@ pub fn measure_bandwidth<I: Initiator, C: Clock>(
     let sent =
         push.run(clock, Phase::Measuring, start, |sent, elapsed| enough(task, sent, elapsed))?;
     let after = push.confirm()?;
-    let elapsed = clock.nanoseconds(start, clock.now());
+    let span = (start, clock.now());
+    let elapsed = clock.nanoseconds(span.0, span.1);
     let timed = after.messages.saturating_sub(before.messages).min(sent);
     Ok(PushRecord {
         warm_up: warmed,
@@ -54,6 +57,7 @@ pub fn measure_bandwidth<I: Initiator, C: Clock>(
         returned: after.returned.saturating_sub(before.returned),
         returned_in_all: after.returned,
         elapsed,
+        span,
     })
 }
 

@@ -18,6 +18,8 @@ pub struct PingPongRecord {
     pub lost: u64,
     /// From the first timed submission to the last echo, in nanoseconds.
     pub elapsed: u64,
+    /// The clock at both ends of that time.
+    pub span: (u64, u64),
 }
 
 /// Measures round trips into `histogram`, in nanoseconds, one message in flight.
@@ -52,7 +54,7 @@ pub fn measure_latency<I: Initiator, C: Clock>(
         timed += 1;
         if enough(task, timed, clock.nanoseconds(start, now)) {
             let (lost, elapsed) = (lost - lost_before, clock.nanoseconds(start, now));
-            return Ok(PingPongRecord { warm_up, timed, lost, elapsed });
+            return Ok(PingPongRecord { warm_up, timed, lost, elapsed, span: (start, now) });
         }
     }
 }

@@ -13,7 +13,7 @@ use trouble::troubles;
 use crate::{
     clock::Clock,
     engine::{Task, WarmUp, slices},
-    plan::{Cell, Pattern, Plan, default_depth},
+    plan::{Cell, Pattern, Plan, Stop, default_depth},
     report::{CellRecord, Document, OutputError, ResultFile, Status},
     session::{Conversation, Initiating, Slice, SliceError, SliceRecord},
     transport::{Patience, StopReason},
@@ -36,6 +36,8 @@ pub struct Rules {
     pub warm_up: WarmUp,
     /// An operation that is not done by then is given up.
     pub patience: Duration,
+    /// Threads on each side, each with connections of its own.
+    pub threads: u32,
     /// Whether the settings of each verbs push are searched for before its first slice.
     pub tune: bool,
 }
@@ -58,7 +60,7 @@ pub enum RunError {
 ///
 /// # Errors
 /// [`RunError`]; the document then holds what was measured before, and says of the rest why not.
-pub fn run<C: Clock>(
+pub fn run<C: Clock + Sync>(
     plan: &Plan,
     rules: Rules,
     initiating: &Initiating<C>,
@@ -178,7 +180,19 @@ fn slice(plan: &Plan, rules: Rules, tally: &Tally, round: u32, server_cpu: Optio
         warm_up: rules.warm_up,
         patience: Patience(rules.patience),
     };
-    Slice { cell, depth, seed: plan.seed ^ u64::from(round), tuning: None, server_cpu, task }
+    Slice {
+        cell,
+        depth,
+        // A thread without a message would be none.
+        threads: match stop {
+            Stop::Messages(all) => rules.threads.min(u32::try_from(all).unwrap_or(u32::MAX)),
+            Stop::After(_) => rules.threads,
+        },
+        seed: plan.seed ^ u64::from(round),
+        tuning: None,
+        server_cpu,
+        task,
+    }
 }
 
 /// What one slice came to, for the tally.

@@ -38,7 +38,7 @@ pub(super) fn applies(cell: &Cell) -> bool {
 ///
 /// # Errors
 /// As a slice; a trial that cannot be done in some setting is passed over, but for the first.
-pub(super) fn search<C: Clock>(
+pub(super) fn search<C: Clock + Sync>(
     initiating: &Initiating<C>,
     conversation: &mut impl Conversation,
     slice: &Slice,
@@ -114,7 +114,7 @@ const AXES: [fn(VerbsTuning) -> Vec<VerbsTuning>; 4] = [
 const MOST_IN_FLIGHT: u32 = 1024;
 
 /// Messages a second.
-fn trial<C: Clock>(
+fn trial<C: Clock + Sync>(
     initiating: &Initiating<C>,
     conversation: &mut impl Conversation,
     slice: &Slice,

@@ -5,18 +5,21 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use fabricbench_ipoib::PathName;
 
 use super::{
-    Affinity, Conversation, Host, Kept, Observation, SliceError, device_watch::DeviceWatch,
-    ip_path, ip_path::describe,
+    Affinity, Conversation, Host, Kept, Observation, SliceError,
+    device_watch::DeviceWatch,
+    drive::{Driven, drive},
+    ip_path,
+    ip_path::describe,
 };
 use crate::{
     clock::Clock,
-    engine::{Task, measure_bandwidth, measure_latency},
+    engine::Task,
     observe::{CpuTime, PathWatch, Payload as PayloadMoved},
     plan::{Cell, GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
     report::{Counters, CpuCost, Path, PayloadCheck},
     stats::Histogram,
     transport::{
-        Initiator, Offer, Opening, StopReason, StopSignal, TransportError, VerbsSettings,
+        Answer, Offer, Opening, StopReason, StopSignal, TransportError, VerbsSettings,
         grpc::{GrpcOpening, tuning},
         tcp::TcpOpening,
         verbs::{Ask, Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
@@ -32,6 +35,8 @@ pub struct Slice {
     pub depth: u32,
     /// Seed of the payload.
     pub seed: u64,
+    /// Threads on each side, each with connections of its own.
+    pub threads: u32,
     /// Settings of verbs that were searched for, instead of those given.
     pub tuning: Option<VerbsTuning>,
     /// Processor the server is to use.
@@ -121,7 +126,7 @@ pub struct Initiating<C> {
     pub stop: StopSignal,
 }
 
-impl<C: Clock> Initiating<C> {
+impl<C: Clock + Sync> Initiating<C> {
     /// Measures one slice.
     ///
     /// # Errors
@@ -165,31 +170,32 @@ impl<C: Clock> Initiating<C> {
             None => port.processors(&self.verbs.memory).and_then(|near| Kept::on(&near)),
         };
         port.begin()?;
-        let pair = Pair::open(port, plan)?;
+        let pairs = self.pairs(port, &plan, slice.threads)?;
+        let operation = pairs.first().map_or(verbs.operation, Pair::operation);
         let peer = VerbsTuning::apply(slice.tuning, &self.peer_verbs);
         let path = port.path(None);
         let watch = DeviceWatch::begin(port.context.clone(), StopSignal::new(), self.stop.clone())?;
         let stop = watch.stop().clone();
-        let mut measured = match (slice.cell.pattern, pair.operation()) {
+        let mut measured = match (slice.cell.pattern, operation) {
             (Pattern::Latency, VerbsOperation::Write) => {
-                let opening = VerbsOpening::<Ping<true>>::new(pair, peer, stop);
-                self.run(conversation, slice, opening, path)
+                let openings = openings::<Ping<true>>(pairs, &peer, &stop);
+                self.run(conversation, slice, openings, path)
             }
             (Pattern::Latency, operation) if operation.is_one_sided() => {
-                let opening = VerbsOpening::<Ask>::new(pair, peer, stop);
-                self.run(conversation, slice, opening, path)
+                let openings = openings::<Ask>(pairs, &peer, &stop);
+                self.run(conversation, slice, openings, path)
             }
             (Pattern::Latency, _) => {
-                let opening = VerbsOpening::<Ping<false>>::new(pair, peer, stop);
-                self.run(conversation, slice, opening, path)
+                let openings = openings::<Ping<false>>(pairs, &peer, &stop);
+                self.run(conversation, slice, openings, path)
             }
             (Pattern::Bidirectional, _) => {
-                let opening = VerbsOpening::<Push<true>>::new(pair, peer, stop);
-                self.run(conversation, slice, opening, path)
+                let openings = openings::<Push<true>>(pairs, &peer, &stop);
+                self.run(conversation, slice, openings, path)
             }
             (Pattern::Bandwidth | Pattern::Fetch | Pattern::Rate, _) => {
-                let opening = VerbsOpening::<Push<false>>::new(pair, peer, stop);
-                self.run(conversation, slice, opening, path)
+                let openings = openings::<Push<false>>(pairs, &peer, &stop);
+                self.run(conversation, slice, openings, path)
             }
         }?;
         port.end()?;
@@ -197,6 +203,20 @@ impl<C: Clock> Initiating<C> {
             measured.settings.insert("client processors".to_owned(), kept.to_string());
         }
         Ok(measured)
+    }
+
+    /// A pair for each thread, all but the first on a context of its own.
+    fn pairs(
+        &self,
+        port: &VerbsPort,
+        plan: &PairPlan,
+        threads: u32,
+    ) -> Result<Vec<Pair>, TransportError> {
+        let mut pairs = vec![Pair::open(port, plan.clone())?];
+        for _ in 1..threads {
+            pairs.push(Pair::open(&VerbsPort::open(&self.verbs)?, plan.clone())?);
+        }
+        Ok(pairs)
     }
 
     fn over_grpc(
@@ -209,16 +229,16 @@ impl<C: Clock> Initiating<C> {
         let choice = ip_path(&self.here, &self.there, name, self.control)?;
         let tuning = tuning(kind, slice.cell.size, slice.depth)?;
         let path = self.describe(&choice);
-        let opening = GrpcOpening {
+        let openings = (0..slice.threads.max(1)).map(|_| GrpcOpening {
             cell: slice.cell.clone(),
             payload: Payload::new(slice.seed),
-            path: choice,
+            path: choice.clone(),
             timeout: self.connect_timeout,
-            tuning,
+            tuning: tuning.clone(),
             depth: slice.depth,
             stop: self.stop.clone(),
-        };
-        self.run(conversation, slice, opening, path)
+        });
+        self.run(conversation, slice, openings.collect(), path)
     }
 
     fn over_tcp(
@@ -229,15 +249,15 @@ impl<C: Clock> Initiating<C> {
     ) -> Result<SliceRecord, SliceError> {
         let choice = ip_path(&self.here, &self.there, name, self.control)?;
         let path = self.describe(&choice);
-        let opening = TcpOpening {
+        let openings = (0..slice.threads.max(1)).map(|_| TcpOpening {
             cell: slice.cell.clone(),
             payload: Payload::new(slice.seed),
-            path: choice,
+            path: choice.clone(),
             timeout: self.connect_timeout,
             depth: slice.depth,
             stop: self.stop.clone(),
-        };
-        self.run(conversation, slice, opening, path)
+        });
+        self.run(conversation, slice, openings.collect(), path)
     }
 
     fn describe(&self, choice: &fabricbench_ipoib::PathChoice) -> Path {
@@ -250,31 +270,31 @@ impl<C: Clock> Initiating<C> {
     }
 
     /// From the offer to the server's last word, the same for every transport.
-    fn run<O: Opening>(
+    fn run<O>(
         &self,
         conversation: &mut impl Conversation,
         slice: &Slice,
-        opening: O,
+        openings: Vec<O>,
         mut path: Path,
-    ) -> Result<SliceRecord, SliceError> {
-        let offer: Offer = opening.offer();
-        let (answer, peer_path) = conversation.prepare(slice, offer)?;
-        let measured =
-            opening.connect(&answer).map_err(SliceError::from).and_then(|mut initiator| {
-                if matches!(slice.cell.transport, TransportName::Verbs(_)) {
-                    path.mtu = opening_mtu(&path, &peer_path);
-                }
-                conversation.start()?;
-                let watch = PathWatch::begin(&path).map_err(SliceError::Failed)?;
-                let cpu = CpuTime::now();
-                let mut histogram = Histogram::new();
-                let loops = self.drive(&mut initiator, slice, &mut histogram)?;
-                let cpu = cpu.elapsed_ns();
-                // The initiator ends here: its connection is closed when the server is told to stop,
-                // which then need not wait for it.
-                Ok((initiator.verified(), initiator.settings(), watch, cpu, loops, histogram))
-            });
-        let ((compared, different), mut settings, watch, cpu, loops, round_trips) = match measured {
+    ) -> Result<SliceRecord, SliceError>
+    where
+        O: Opening,
+        O::Initiator: Send,
+    {
+        let offers: Vec<Offer> = openings.iter().map(Opening::offer).collect();
+        let (answers, peer_path) = conversation.prepare(slice, offers)?;
+        let measured = connect(openings, &answers).and_then(|initiators| {
+            if matches!(slice.cell.transport, TransportName::Verbs(_)) {
+                path.mtu = opening_mtu(&path, &peer_path);
+            }
+            conversation.start()?;
+            let watch = PathWatch::begin(&path).map_err(SliceError::Failed)?;
+            let cpu = CpuTime::now();
+            let driven = drive(&self.clock, slice, initiators)?;
+            Ok((driven, watch, cpu.elapsed_ns()))
+        });
+        let (Driven { loops, round_trips, verified, mut settings, .. }, watch, cpu) = match measured
+        {
             Ok(measured) => measured,
             Err(stopped @ SliceError::Stopped(_)) => return Err(stopped),
             Err(error) => {
@@ -290,8 +310,8 @@ impl<C: Clock> Initiating<C> {
         let counters =
             watch.finish(PayloadMoved::by_initiator(&slice.cell, proven, loops.returned_in_all));
         let payload = PayloadCheck {
-            verified_messages: compared.saturating_add(observation.received.verified),
-            corrupt_messages: different.saturating_add(observation.received.corrupt),
+            verified_messages: verified.0.saturating_add(observation.received.verified),
+            corrupt_messages: verified.1.saturating_add(observation.received.corrupt),
         };
         check(slice, (sent, loops.returned_in_all), &observation, payload, &counters)?;
         for (side, cpu) in [("client", self.affinity.client), ("server", self.affinity.server)] {
@@ -315,47 +335,29 @@ impl<C: Clock> Initiating<C> {
             settings,
         })
     }
-
-    fn drive<I: Initiator>(
-        &self,
-        initiator: &mut I,
-        slice: &Slice,
-        histogram: &mut Histogram,
-    ) -> Result<Loops, SliceError> {
-        Ok(match slice.cell.pattern {
-            Pattern::Latency => {
-                let record = measure_latency(initiator, &self.clock, &slice.task, histogram)?;
-                Loops {
-                    warm_up: record.warm_up,
-                    timed: record.timed,
-                    lost: record.lost,
-                    returned: 0,
-                    returned_in_all: 0,
-                    elapsed: record.elapsed,
-                }
-            }
-            Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch | Pattern::Rate => {
-                let record = measure_bandwidth(initiator, &self.clock, &slice.task)?;
-                Loops {
-                    warm_up: record.warm_up,
-                    timed: record.timed,
-                    lost: record.lost,
-                    returned: record.returned,
-                    returned_in_all: record.returned_in_all,
-                    elapsed: record.elapsed,
-                }
-            }
-        })
-    }
 }
 
-struct Loops {
-    warm_up: u64,
-    timed: u64,
-    lost: u64,
-    returned: u64,
-    returned_in_all: u64,
-    elapsed: u64,
+fn openings<I>(pairs: Vec<Pair>, peer: &VerbsSettings, stop: &StopSignal) -> Vec<VerbsOpening<I>> {
+    let opening = |pair| VerbsOpening::new(pair, peer.clone(), stop.clone());
+    pairs.into_iter().map(opening).collect()
+}
+
+fn connect<O: Opening>(
+    openings: Vec<O>,
+    answers: &[Answer],
+) -> Result<Vec<O::Initiator>, SliceError> {
+    if openings.len() != answers.len() {
+        return Err(SliceError::Failed(format!(
+            "the server made {} connections ready where {} were asked for",
+            answers.len(),
+            openings.len()
+        )));
+    }
+    let connected = openings
+        .into_iter()
+        .zip(answers)
+        .map(|(opening, answer)| opening.connect(answer).map_err(SliceError::from));
+    connected.collect()
 }
 
 /// For verbs, both paths carry their port's MTU; the connection uses the smaller.

@@ -4,6 +4,7 @@
 
 mod affinity;
 mod device_watch;
+mod drive;
 mod host;
 mod initiate;
 mod ip_path;
@@ -15,7 +16,7 @@ pub use affinity::{Affinity, Kept, bind_thread};
 pub use host::{Host, Observation, RdmaDevice};
 pub use initiate::{Initiating, Slice, SliceRecord, VerbsTuning};
 pub use ip_path::ip_path;
-pub use respond::{Serving, prepare};
+pub use respond::{MOST_THREADS, Serving, prepare};
 
 use crate::{
     engine::EngineError,
@@ -29,7 +30,11 @@ pub trait Conversation {
     ///
     /// # Errors
     /// The server refused, or is lost.
-    fn prepare(&mut self, slice: &Slice, offer: Offer) -> Result<(Answer, Path), SliceError>;
+    fn prepare(
+        &mut self,
+        slice: &Slice,
+        offers: Vec<Offer>,
+    ) -> Result<(Vec<Answer>, Path), SliceError>;
 
     /// Has the server read its counters: from here on, traffic is the slice's.
     ///

@@ -22,16 +22,32 @@ use crate::{
 #[derive(Debug)]
 pub struct Serving {
     cell: Cell,
+    // That of every responder.
     path: Path,
     stop: StopSignal,
-    thread: Option<JoinHandle<Result<Received, TransportError>>>,
+    workers: Vec<Worker>,
     // Only of RDMA.
-    device: Option<DeviceWatch>,
+    devices: Vec<DeviceWatch>,
     begun: Option<(Result<PathWatch, String>, CpuTime)>,
 }
 
-/// Makes ready for a slice: what the client must know to connect, and a responder that serves from
-/// now on.
+/// The most threads that a client may ask for.
+pub const MOST_THREADS: usize = 256;
+
+/// One of the responders of a slice.
+type Worker = JoinHandle<Result<Received, TransportError>>;
+
+/// What each responder of a slice is made from.
+struct Order<'a> {
+    here: &'a Host,
+    cell: &'a Cell,
+    depth: u32,
+    payload: Payload,
+    stop: &'a StopSignal,
+}
+
+/// Makes ready for a slice: what the client must know to connect, and for each of its offers a
+/// responder that serves from now on.
 ///
 /// # Errors
 /// [`TransportError`]: this host cannot do what is asked.
@@ -41,13 +57,71 @@ pub fn prepare(
     depth: u32,
     seed: u64,
     cpu: Option<u32>,
-    offer: &Offer,
-) -> Result<(Answer, Serving), TransportError> {
+    offers: &[Offer],
+) -> Result<(Vec<Answer>, Serving), TransportError> {
     if let Some(cpu) = cpu {
         admit(cpu).map_err(TransportError::Unsupported)?;
     }
-    let payload = Payload::new(seed);
+    let refused = || {
+        let asked = offers.len();
+        TransportError::Failed(format!(
+            "{asked} connections asked for; from 1 to {MOST_THREADS} can be served"
+        ))
+    };
+    if offers.len() > MOST_THREADS {
+        return Err(refused());
+    }
     let stop = StopSignal::new();
+    let order = Order { here, cell: &cell, depth, payload: Payload::new(seed), stop: &stop };
+    let mut ready = Vec::new();
+    for offer in offers {
+        ready.push(respond(&order, offer)?);
+    }
+    let path = ready.first().map(|first| first.path.clone()).ok_or_else(refused)?;
+    let mut answers = Vec::new();
+    let (workers, devices) = (Vec::new(), Vec::new());
+    let mut serving = Serving { cell, path, stop, workers, devices, begun: None };
+    for Ready { answer, responder, device, near, .. } in ready {
+        answers.push(answer);
+        serving.devices.extend(device);
+        serving.workers.push(start(responder, serving.stop.clone(), cpu, near)?);
+    }
+    Ok((answers, serving))
+}
+
+fn start(
+    responder: Box<dyn Responder>,
+    stop: StopSignal,
+    cpu: Option<u32>,
+    near: Option<Vec<u32>>,
+) -> Result<Worker, TransportError> {
+    thread::Builder::new()
+        .name("responder".to_owned())
+        .spawn(move || {
+            let _kept = match (cpu, near) {
+                (None, Some(near)) => Kept::on(&near),
+                _ => None,
+            };
+            if let Some(cpu) = cpu {
+                bind_thread(cpu).map_err(TransportError::Failed)?;
+            }
+            responder.serve(&stop)
+        })
+        .map_err(|error| TransportError::Failed(format!("no thread for the responder: {error}")))
+}
+
+/// A responder that has not begun.
+struct Ready {
+    answer: Answer,
+    path: Path,
+    responder: Box<dyn Responder>,
+    device: Option<DeviceWatch>,
+    // Processors near the device.
+    near: Option<Vec<u32>>,
+}
+
+fn respond(order: &Order<'_>, offer: &Offer) -> Result<Ready, TransportError> {
+    let Order { here, cell, depth, payload, stop } = order;
     let (mut device, mut near) = (None, None);
     let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
         match (&cell.transport, offer) {
@@ -56,12 +130,13 @@ pub fn prepare(
                 let port = VerbsPort::open(settings)?;
                 near = port.processors(&settings.memory);
                 let never = StopSignal::new();
-                device = Some(DeviceWatch::begin(port.context.clone(), stop.clone(), never)?);
+                let stop = (*stop).clone();
+                device = Some(DeviceWatch::begin(port.context.clone(), stop, never)?);
                 let plan = PairPlan {
-                    cell: cell.clone(),
+                    cell: (*cell).clone(),
                     verbs: *verbs,
-                    payload,
-                    depth,
+                    payload: payload.clone(),
+                    depth: *depth,
                     settings: settings.clone(),
                 };
                 let pair = Pair::open(&port, plan.of_responder())?;
@@ -77,12 +152,13 @@ pub fn prepare(
             }
             (TransportName::Grpc(kind, _), Offer::Tcp(wish)) => {
                 let (responder, address) =
-                    GrpcResponder::listen(&cell, *kind, depth, payload, wish)?;
+                    GrpcResponder::listen(cell, *kind, *depth, payload.clone(), wish)?;
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
                 (Answer::Tcp { port: address.port() }, path, Box::new(responder))
             }
             (TransportName::Tcp(_), Offer::Tcp(wish)) => {
-                let (responder, address) = TcpResponder::listen(cell.clone(), payload, wish)?;
+                let (responder, address) =
+                    TcpResponder::listen((*cell).clone(), payload.clone(), wish)?;
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
                 (Answer::Tcp { port: address.port() }, path, Box::new(responder))
             }
@@ -92,23 +168,7 @@ pub fn prepare(
                 )));
             }
         };
-    let thread = thread::Builder::new()
-        .name("responder".to_owned())
-        .spawn({
-            let stop = stop.clone();
-            move || {
-                let _kept = match (cpu, near) {
-                    (None, Some(near)) => Kept::on(&near),
-                    _ => None,
-                };
-                if let Some(cpu) = cpu {
-                    bind_thread(cpu).map_err(TransportError::Failed)?;
-                }
-                responder.serve(&stop)
-            }
-        })
-        .map_err(|error| TransportError::Failed(format!("no thread for the responder: {error}")))?;
-    Ok((answer, Serving { cell, path, stop, thread: Some(thread), device, begun: None }))
+    Ok(Ready { answer, path, responder, device, near })
 }
 
 impl Serving {
@@ -150,11 +210,14 @@ impl Serving {
 
     fn end(&mut self) -> Result<Received, TransportError> {
         self.stop.give(StopReason::Finished);
-        let Some(thread) = self.thread.take() else { return Ok(Received::default()) };
-        let served = thread
-            .join()
-            .unwrap_or_else(|_| Err(TransportError::Failed("the responder panicked".to_owned())));
-        self.device = None;
+        let mut served = Ok(Received::default());
+        for worker in self.workers.drain(..) {
+            let one = worker.join().unwrap_or_else(|_| {
+                Err(TransportError::Failed("the responder panicked".to_owned()))
+            });
+            served = served.and_then(|sum: Received| Ok(sum + one?));
+        }
+        self.devices.clear();
         match self.stop.reason() {
             Some(StopReason::DeviceLost(how)) => Err(TransportError::Failed(how)),
             _ => served,

@@ -117,6 +117,20 @@ pub struct Received {
     pub returned: u64,
 }
 
+impl std::ops::Add for Received {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            messages: self.messages.saturating_add(other.messages),
+            bytes: self.bytes.saturating_add(other.bytes),
+            verified: self.verified.saturating_add(other.verified),
+            corrupt: self.corrupt.saturating_add(other.corrupt),
+            returned: self.returned.saturating_add(other.returned),
+        }
+    }
+}
+
 /// The side that starts operations and is timed.
 pub trait Initiator {
     /// The most operations that may be outstanding.

@@ -114,7 +114,7 @@ fn prepared(push: bool, lies: &Lies) -> Value {
         if push { sink(&mut data, confirmed) } else { echo(&mut data, echoed) }
     });
     json!({ "prepared": {
-        "answer": { "tcp": { "port": port } },
+        "answers": [{ "tcp": { "port": port } }],
         "path": { "kind": "loopback", "interface": "lo", "emulated": false },
     }})
 }
@@ -227,7 +227,7 @@ fn an_answer_that_does_not_fit_the_plan_is_refused() {
             "address": 0, "length": 64, "remote_key": 0, "responder_resources": 1,
         });
         json!({ "prepared": {
-            "answer": { "verbs": endpoint },
+            "answers": [{ "verbs": endpoint }],
             "path": { "kind": "loopback", "interface": "lo", "emulated": false },
         }})
     };

@@ -149,3 +149,16 @@ fn several_runs_at_once_do_not_meet() {
     }
     run(options).quietly(0);
 }
+
+/// Each thread has a connection of its own, and their messages add up.
+#[test]
+fn threads_share_the_messages_over_tcp_and_grpc() {
+    let finished =
+        run("run --transport tcp@lo,grpc@lo -s 1K -n 100 --rounds 2 --threads 3 --format json");
+    let document = Document::read(&finished.quietly(0).stdout);
+    document.all_measured(&["tcp@loopback", "grpc@loopback"], &["latency", "bandwidth"], &[1024]);
+    for cell in document.cells() {
+        assert_eq!(cell["settings"]["messages"], 100);
+        assert_eq!(cell["settings"]["transport"]["threads"], "3");
+    }
+}

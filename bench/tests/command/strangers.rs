@@ -231,7 +231,7 @@ impl Rogue {
     fn prepare(&mut self, transport: &str, size: u64, depth: u64, offer: &Value) -> Value {
         self.say(&json!({ "prepare": {
             "cell": { "transport": transport, "pattern": "latency", "size": size },
-            "depth": depth, "seed": 1, "cpu": null, "offer": offer,
+            "depth": depth, "seed": 1, "cpu": null, "offers": [offer],
         }}));
         self.hear().unwrap()
     }
@@ -301,7 +301,7 @@ fn a_plan_beyond_the_servers_memory_does_not_end_it() {
     let server = Server::by(&mut limited);
     let mut rogue = Rogue::welcome(&server);
     let answer = rogue.prepare("tcp@loopback", 4_000_000_000, 1, &on_loopback());
-    if let Some(port) = answer["prepared"]["answer"]["tcp"]["port"].as_u64() {
+    if let Some(port) = answer["prepared"]["answers"][0]["tcp"]["port"].as_u64() {
         let data = TcpStream::connect(("127.0.0.1", u16::try_from(port).unwrap())).unwrap();
         rogue.say(&json!("start"));
         assert_eq!(rogue.hear(), Some(json!("started")));

@@ -209,3 +209,24 @@ fn settings_that_were_searched_for_are_shown_with_the_figure() {
         assert!(cell["settings"]["depth"].as_u64().unwrap() >= 4 * number("post list"));
     }
 }
+
+/// Threads have contexts and completion queues of their own, and their figures add up.
+#[test]
+fn threads_measure_together() {
+    let Some(_device) = device() else { return };
+    let server = server();
+    let transports = "verbs-write,verbs-send,verbs-read,verbs-fetch-add,verbs-ud-send";
+    for patterns in ["latency", "rate"] {
+        let options = format!(
+            "--transport {transports} --pattern {patterns} -s 64 -n 301 --rounds 1 --threads 3 -q 2"
+        );
+        let document = run(&server, &options, 0);
+        for cell in document.cells() {
+            assert_eq!(cell["settings"]["transport"]["threads"], "3", "{cell}");
+            let lost = cell["loss"]["lost"].as_u64().unwrap_or(0);
+            let messages = cell["settings"]["messages"].as_u64().unwrap();
+            assert!(messages + lost >= 301, "{cell}");
+            assert_eq!(cell["counters"]["proof"]["holds"], true, "{cell}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The measuring loops of one slice, on one thread or on several at once.
+
+use std::{collections::BTreeMap, sync::Barrier, thread};
+
+use super::{Slice, SliceError};
+use crate::{
+    clock::Clock,
+    engine::{Task, measure_bandwidth, measure_latency},
+    plan::Pattern,
+    stats::Histogram,
+    transport::Initiator,
+};
+
+/// What the loops of a slice counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Loops {
+    /// Messages before the clock started.
+    pub(super) warm_up: u64,
+    /// Messages that were timed and arrived.
+    pub(super) timed: u64,
+    /// Messages of the timed ones that were lost.
+    pub(super) lost: u64,
+    /// Messages that the far side pushed in the same time.
+    pub(super) returned: u64,
+    /// Messages that the far side pushed, warm-up included.
+    pub(super) returned_in_all: u64,
+    /// Time of the timed ones, in nanoseconds: of several threads, from the first that began to the
+    /// last that ended.
+    pub(super) elapsed: u64,
+}
+
+/// What the loops of a slice gave.
+#[derive(Debug)]
+pub(super) struct Driven {
+    pub(super) loops: Loops,
+    /// Round trips in nanoseconds.
+    pub(super) round_trips: Histogram,
+    /// Payload checks: compared, and of these different.
+    pub(super) verified: (u64, u64),
+    /// What was in force.
+    pub(super) settings: BTreeMap<String, String>,
+    // Clock readings at both ends of the timed part.
+    span: (u64, u64),
+}
+
+/// Drives each initiator, on a thread of its own if there are several, and ends them: their
+/// connections are closed when the server is told to stop, which then need not wait for them.
+///
+/// # Errors
+/// The first that any of them gave.
+pub(super) fn drive<I: Initiator + Send, C: Clock + Sync>(
+    clock: &C,
+    slice: &Slice,
+    initiators: Vec<I>,
+) -> Result<Driven, SliceError> {
+    let threads = u32::try_from(initiators.len()).unwrap_or(u32::MAX);
+    if threads <= 1 {
+        let only = initiators.into_iter().next();
+        let only = only.ok_or_else(|| SliceError::Failed("no connection to measure".to_owned()))?;
+        return drive_one(clock, slice, slice.task, only);
+    }
+    let ready = Barrier::new(initiators.len());
+    let driven: Vec<Result<Driven, SliceError>> = thread::scope(|scope| {
+        let begun: Vec<_> = initiators
+            .into_iter()
+            .zip(0..)
+            .map(|(initiator, index)| {
+                let ready = &ready;
+                let stop = slice.task.stop.share(index, threads);
+                let task = Task { stop, ..slice.task };
+                scope.spawn(move || {
+                    ready.wait();
+                    drive_one(clock, slice, task, initiator)
+                })
+            })
+            .collect();
+        let ended = begun.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| {
+                Err(SliceError::Failed("a measuring thread panicked".to_owned()))
+            })
+        });
+        ended.collect()
+    });
+    let mut driven = driven.into_iter();
+    let mut all = driven
+        .next()
+        .unwrap_or_else(|| Err(SliceError::Failed("no connection to measure".to_owned())))?;
+    for one in driven {
+        all.add(one?);
+    }
+    all.loops.elapsed = clock.nanoseconds(all.span.0, all.span.1);
+    all.settings.insert("threads".to_owned(), threads.to_string());
+    Ok(all)
+}
+
+impl Driven {
+    fn add(&mut self, other: Self) {
+        let (loops, more) = (&mut self.loops, other.loops);
+        loops.warm_up += more.warm_up;
+        loops.timed += more.timed;
+        loops.lost += more.lost;
+        loops.returned += more.returned;
+        loops.returned_in_all += more.returned_in_all;
+        self.round_trips.merge(&other.round_trips);
+        self.verified.0 += other.verified.0;
+        self.verified.1 += other.verified.1;
+        self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
+    }
+}
+
+fn drive_one<I: Initiator, C: Clock>(
+    clock: &C,
+    slice: &Slice,
+    task: Task,
+    mut initiator: I,
+) -> Result<Driven, SliceError> {
+    let mut round_trips = Histogram::new();
+    let (loops, span) = match slice.cell.pattern {
+        Pattern::Latency => {
+            let record = measure_latency(&mut initiator, clock, &task, &mut round_trips)?;
+            let loops = Loops {
+                warm_up: record.warm_up,
+                timed: record.timed,
+                lost: record.lost,
+                elapsed: record.elapsed,
+                ..Loops::default()
+            };
+            (loops, record.span)
+        }
+        Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch | Pattern::Rate => {
+            let record = measure_bandwidth(&mut initiator, clock, &task)?;
+            let loops = Loops {
+                warm_up: record.warm_up,
+                timed: record.timed,
+                lost: record.lost,
+                returned: record.returned,
+                returned_in_all: record.returned_in_all,
+                elapsed: record.elapsed,
+            };
+            (loops, record.span)
+        }
+    };
+    let (verified, settings) = (initiator.verified(), initiator.settings());
+    Ok(Driven { loops, round_trips, verified, settings, span })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::TscClock,
+        engine::WarmUp,
+        plan::{Cell, Stop},
+        transport::{Completed, Operation, Patience, Received, TransportError},
+    };
+
+    /// An initiator that does nothing, and fails where it is told to.
+    struct Nothing {
+        submitted: u64,
+        fails: bool,
+    }
+
+    impl Initiator for Nothing {
+        fn depth(&self) -> usize {
+            4
+        }
+
+        fn submit(&mut self, _operation: Operation) -> Result<(), TransportError> {
+            self.submitted += 1;
+            Ok(())
+        }
+
+        fn complete(
+            &mut self,
+            _patience: Patience,
+            done: &mut Completed,
+        ) -> Result<(), TransportError> {
+            if self.fails {
+                return Err(TransportError::Failed("cut".to_owned()));
+            }
+            done.push(0);
+            Ok(())
+        }
+
+        fn confirm(&mut self, _patience: Patience) -> Result<Received, TransportError> {
+            Ok(Received { messages: self.submitted, ..Received::default() })
+        }
+    }
+
+    fn slice(pattern: Pattern, messages: u64) -> Slice {
+        Slice {
+            cell: Cell { transport: "tcp@loopback".parse().unwrap(), pattern, size: 8 },
+            depth: 4,
+            threads: 3,
+            seed: 1,
+            tuning: None,
+            server_cpu: None,
+            task: Task {
+                stop: Stop::Messages(messages),
+                least_messages: messages,
+                warm_up: WarmUp { messages: 2, ..WarmUp::default() },
+                patience: Patience(std::time::Duration::from_secs(1)),
+            },
+        }
+    }
+
+    fn initiators(failing: usize) -> Vec<Nothing> {
+        (0..3).map(|index| Nothing { submitted: 0, fails: index == failing }).collect()
+    }
+
+    #[test]
+    fn threads_share_the_messages_and_their_records_add_up() {
+        let clock = TscClock::new();
+        for pattern in [Pattern::Latency, Pattern::Rate] {
+            let driven = drive(&clock, &slice(pattern, 100), initiators(9)).unwrap();
+            assert_eq!((driven.loops.timed, driven.loops.warm_up), (100, 6));
+            let samples = if pattern == Pattern::Latency { 100 } else { 0 };
+            assert_eq!(driven.round_trips.len(), samples);
+            assert!(driven.loops.elapsed > 0);
+            assert_eq!(driven.settings["threads"], "3");
+        }
+    }
+
+    #[test]
+    fn one_that_fails_fails_all() {
+        let clock = TscClock::new();
+        let failed = drive(&clock, &slice(Pattern::Rate, 100), initiators(1)).unwrap_err();
+        assert!(failed.to_string().contains("cut"), "{failed}");
+    }
+}
