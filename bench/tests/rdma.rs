@@ -20,6 +20,8 @@ mod readme;
 #[path = "rdma/pair.rs"]
 mod pair;
 
+#[path = "rdma/interface.rs"]
+mod interface;
 #[path = "rdma/limits.rs"]
 mod limits;
 #[path = "rdma/lost_peer.rs"]

@@ -9,7 +9,10 @@ use crate::{
     control::SHORTEST_SILENCE,
     plan::{Sizes, parse_bytes},
     session::Affinity,
-    transport::{CompletionMode, MOST_QUEUE_PAIRS, VerbsSettings, verbs::LONGEST_LIST},
+    transport::{
+        CompletionMode, MOST_QUEUE_PAIRS, VerbsSettings,
+        verbs::{LONGEST_LIST, PostMode},
+    },
 };
 
 /// Options of the verbs transports, with perftest's letters where it has them.
@@ -44,6 +47,9 @@ pub(super) struct VerbsOptions {
     /// One receive queue for all queue pairs
     #[arg(long, visible_alias = "use-srq")]
     shared_receives: bool,
+    /// Interface that posts requests and reads completions
+    #[arg(long, value_name = "INTERFACE", value_enum, default_value_t = PostName::Auto)]
+    post: PostName,
     /// GID on this side, by the address it is
     #[arg(long, value_name = "ADDRESS", conflicts_with = "gid_index")]
     gid: Option<IpAddr>,
@@ -96,6 +102,16 @@ pub(super) struct VerbsOptions {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PostName {
+    /// Extended where the device has it and its provider's is known to be good, else plain
+    Auto,
+    /// ibv_wr_* and ibv_cq_ex
+    Extended,
+    /// ibv_post_send and ibv_poll_cq
+    Plain,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CompletionName {
     /// Polled without end: the fastest, at the cost of a processor on each side
     Poll,
@@ -115,6 +131,11 @@ impl VerbsOptions {
             gid_index: self.gid_index,
             gid_address: self.gid,
             memory: self.memory.settings(),
+            post: match self.post {
+                PostName::Auto => PostMode::Auto,
+                PostName::Extended => PostMode::Extended,
+                PostName::Plain => PostMode::Plain,
+            },
             manager: self.rdma_cm,
             receive_depth: self.rx_depth,
             completion_moderation: self.cq_mod,

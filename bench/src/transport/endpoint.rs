@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::verbs::{LONGEST_LIST, MemorySettings};
+use super::verbs::{LONGEST_LIST, MemorySettings, PostMode};
 
 /// What a client offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -131,6 +131,9 @@ pub struct VerbsSettings {
     /// control connection.
     #[serde(default)]
     pub manager: bool,
+    /// Which interface posts requests and reads completions.
+    #[serde(default)]
+    pub post: PostMode,
     /// Which memory.
     #[serde(default)]
     pub memory: MemorySettings,
@@ -190,6 +193,7 @@ impl Default for VerbsSettings {
             shared_receives: false,
             gid_address: None,
             memory: MemorySettings::default(),
+            post: PostMode::Auto,
             manager: false,
             queue_pairs: 1,
             post_list: 1,

@@ -12,6 +12,7 @@
 //! in a word of the far side, whose final value must be their number.
 
 mod control;
+mod extended;
 mod inbox;
 mod layout;
 mod manager;
@@ -26,6 +27,7 @@ mod sender;
 mod sleep;
 mod word;
 
+pub use extended::PostMode;
 pub use manager::ManagedResponder;
 pub use memory::{MemorySettings, Node, PageSize};
 pub use opening::{VerbsInitiator, VerbsOpening};

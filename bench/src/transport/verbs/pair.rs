@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use fabricbench_verbs::{
-    Access, AddressHandle, Completion, CompletionQueue, ConnectOptions, DEFAULT_QKEY, Endpoint,
-    GRH_BYTES, Gid, Local, MemoryRegion, Mtu, Operation, PeerId, ProtectionDomain, QueuePair,
-    QueuePairOptions, RecvRequest, RegionId, RemoteRegion, SendRequest, SharedReceiveQueue,
-    Transport, cm, random_psn,
+    Access, AddressHandle, Completion, ConnectOptions, DEFAULT_QKEY, Endpoint, GRH_BYTES, Gid,
+    Local, MemoryRegion, Mtu, Operation, PeerId, ProtectionDomain, QueuePairOptions, RecvRequest,
+    RegionId, RemoteRegion, SendRequest, SharedReceiveQueue, Transport, cm, random_psn,
 };
 
 use super::{
-    VerbsPort, failed,
+    VerbsPort,
+    extended::{Interface, Poster, Queue},
+    failed,
     layout::Layout,
     manager, refused,
     sleep::{Awaited, Sleep},
@@ -117,7 +118,7 @@ impl PairPlan {
 /// One queue pair of a pair.
 #[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) queue_pair: QueuePair,
+    pub(super) queue_pair: Poster,
     region: RegionId,
     local: Endpoint,
     // To whom datagrams go.
@@ -137,8 +138,9 @@ pub struct Pair {
     // Ended before the queue pairs they are of.
     pub(super) connections: Vec<cm::Connection>,
     pub(super) lanes: Vec<Lane>,
-    pub(super) send_queue: CompletionQueue,
-    pub(super) receive_queue: CompletionQueue,
+    interface: Interface,
+    pub(super) send_queue: Queue,
+    pub(super) receive_queue: Queue,
     pub(super) region: MemoryRegion,
     pub(super) layout: Layout,
     shared: Option<Shared>,
@@ -181,10 +183,9 @@ impl Pair {
         };
         let entries = |depth: u32| depth.saturating_mul(lanes);
         let sleep = Sleep::by(plan.settings.completions, context)?;
-        let queue = |depth: u32| match &sleep {
-            Some(sleep) => context.create_completion_queue_on(sleep.channel(), entries(depth)),
-            None => context.create_completion_queue(entries(depth)),
-        };
+        let interface = plan.settings.post.on(port)?;
+        let channel = sleep.as_ref().map(Sleep::channel);
+        let queue = |depth: u32| Queue::new(context, interface, channel, entries(depth));
         let send_queue = queue(send_depth).map_err(failed)?;
         let receive_queue = queue(receives).map_err(failed)?;
         let region = plan.settings.memory.register(&domain, layout.length(), plan.access())?;
@@ -199,13 +200,10 @@ impl Pair {
             false => None,
         };
         let lanes = (0..lanes).map(|_| {
-            let mut queue_pair = match &shared {
-                Some(Shared { queue, .. }) => {
-                    domain.create_queue_pair_on(&send_queue, &receive_queue, queue, &options)
-                }
-                None => domain.create_queue_pair(&send_queue, &receive_queue, &options),
-            }
-            .map_err(refused)?;
+            let (queues, shared) = ((&send_queue, &receive_queue), shared.as_ref());
+            let shared = shared.map(|shared| &shared.queue);
+            let mut queue_pair =
+                Poster::new(&domain, interface, queues, shared, &options).map_err(refused)?;
             let region = queue_pair.attach(&region).map_err(failed)?;
             let local = queue_pair.endpoint(&port.port, &port.gid, random_psn());
             Ok(Lane { queue_pair, region, local, peer: None })
@@ -215,6 +213,7 @@ impl Pair {
             connections: Vec::new(),
             peer_memory: String::new(),
             lanes,
+            interface,
             send_queue,
             receive_queue,
             region,
@@ -402,6 +401,7 @@ impl Pair {
             ("inline".to_owned(), if self.inline() { "yes" } else { "no" }.to_owned()),
             ("receive depth".to_owned(), self.receives.to_string()),
             ("completion moderation".to_owned(), self.moderation().to_string()),
+            ("interface".to_owned(), self.interface.to_string()),
             ("completions".to_owned(), settings.completions.to_string()),
             ("client memory".to_owned(), self.region.backing().to_string()),
             ("server memory".to_owned(), self.peer_memory.clone()),
@@ -520,8 +520,8 @@ impl Pair {
         awaited: Awaited,
     ) -> Result<Turn, TransportError> {
         let Some(sleep) = &self.sleep else { return waiting.turn() };
-        let receives = (awaited != Awaited::Sends).then(|| self.receive_queue.clone());
-        let sends = (awaited != Awaited::Receives).then(|| self.send_queue.clone());
+        let receives = (awaited != Awaited::Sends).then(|| self.receive_queue.plain().clone());
+        let sends = (awaited != Awaited::Receives).then(|| self.send_queue.plain().clone());
         sleep.turn(waiting, receives.into_iter().chain(sends))
     }
 
@@ -567,7 +567,7 @@ impl Pair {
     #[cold]
     fn post_when_free(
         &self,
-        queue_pair: &QueuePair,
+        queue_pair: &Poster,
         request: &SendRequest,
         stop: &StopSignal,
     ) -> Result<(), TransportError> {

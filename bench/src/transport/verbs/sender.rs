@@ -1,13 +1,12 @@
 //! The sending half of a push: messages in order over one or several queue pairs, completions
 //! moderated, posts gathered in lists.
 
-use fabricbench_verbs::{
-    Completion, Operation as Verb, QueuePair, RemoteRegion, SendList, SendRequest,
-};
+use fabricbench_verbs::{Completion, Operation as Verb, RemoteRegion, SendList, SendRequest};
 
 use super::{
     Pair,
     control::Control,
+    extended::Poster,
     failed,
     pair::{COUNT, LANE_SHIFT},
     word::{Word, atomic},
@@ -72,6 +71,8 @@ enum Flush {
 struct Lists {
     plain: SendList<LONGEST_LIST>,
     signalled: SendList<LONGEST_LIST>,
+    // The same again, for the interface that takes no lists made before.
+    requests: Option<Box<[SendRequest]>>,
     gathered: u32,
     until_signal: u32,
 }
@@ -219,7 +220,17 @@ impl Sender {
         // Of a list that is not full, the last ones: the last of all is the signalled one.
         let from = self.list.saturating_sub(lists.gathered) as usize;
         list.set_id(self.list as usize - 1, id(index, lane.submitted));
-        end.queue_pair.post_send_list(list, from).map_err(failed)?;
+        match &mut lists.requests {
+            None => end.queue_pair.post_send_list(list, from).map_err(failed)?,
+            Some(requests) => {
+                if let Some(last) = requests.last_mut() {
+                    *last =
+                        SendRequest { id: id(index, lane.submitted), ..*last }.signaled(signaled);
+                }
+                let requests = requests.get(from..).unwrap_or_default();
+                end.queue_pair.post_sends(requests).map_err(failed)?;
+            }
+        }
         lists.gathered = 0;
         if signaled {
             lists.until_signal = (self.moderation / self.list).max(1);
@@ -337,7 +348,7 @@ impl Outgoing {
 
 impl Lists {
     fn new(
-        queue_pair: &QueuePair,
+        queue_pair: &Poster,
         request: SendRequest,
         length: u32,
         moderation: u32,
@@ -351,7 +362,10 @@ impl Lists {
             Ok::<_, TransportError>(list)
         };
         let until_signal = (moderation / length).max(1);
-        Ok(Self { plain: filled(false)?, signalled: filled(true)?, gathered: 0, until_signal })
+        let unsignalled = request.signaled(false);
+        let requests = queue_pair.is_extended().then(|| vec![unsignalled; length as usize].into());
+        let (plain, signalled) = (filled(false)?, filled(true)?);
+        Ok(Self { plain, signalled, requests, gathered: 0, until_signal })
     }
 }
 
