@@ -1,9 +1,12 @@
 //! `fabricbench run`.
 
+mod document;
+mod plan;
+
 use std::{
     path::PathBuf,
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use clap::{
@@ -11,6 +14,10 @@ use clap::{
     builder::{PathBufValueParser, TypedValueParser as _},
 };
 
+use self::{
+    document::{document, plan_record, warnings},
+    plan::{plan, seed},
+};
 use super::{
     DEFAULT_PORT, Exit, Failure, complain,
     local_server::LocalServer,
@@ -28,12 +35,8 @@ use crate::{
     clock::TscClock,
     control::{Client, ConnectError, parse_host},
     engine::WarmUp,
-    observe::is_emulated_machine,
-    plan::{LEAST_MESSAGES, Pattern, Plan, Service, Sizes, Stop, TransportName, VerbsName},
-    report::{
-        Document, PerftestColumns, PlanRecord, ResultFile, SCHEMA, Status, csv, long, perftest,
-        table,
-    },
+    plan::{Pattern, Plan, Service, Sizes},
+    report::{Document, PerftestColumns, ResultFile, Status, csv, long, perftest, table},
     run::{Rules, RunError, unmeasured},
     session::{Affinity, Host, Initiating, MOST_THREADS, bind_thread},
     transport::{StopReason, StopSignal, verbs::VerbsPort},
@@ -279,7 +282,7 @@ fn measure(
     };
     let plan = if arguments.transport.is_empty() && here.shares_network_with(&client.there) {
         // Whatever name the server was given: traffic between the two never leaves this host.
-        let plan = self::plan(arguments, true, plan.seed).map_err(Ended::NotBegun)?;
+        let plan = self::plan::plan(arguments, true, plan.seed).map_err(Ended::NotBegun)?;
         document.plan = plan_record(arguments, &plan);
         plan
     } else {
@@ -295,83 +298,6 @@ fn measure(
     let outcome = crate::run::run(&plan, rules, &initiating, &mut client, document, file, shown);
     client.end();
     outcome.map_err(Ended::Run)
-}
-
-/// The whole numbers that jq and JavaScript read exactly: a seed from a document must make the same
-/// run again.
-const LARGEST_EXACT: u64 = (1 << 53) - 1;
-
-fn seed(arguments: &RunArguments) -> u64 {
-    let clock = || {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(1, |since| u64::try_from(since.as_nanos()).unwrap_or(1) & LARGEST_EXACT)
-    };
-    arguments.seed.unwrap_or_else(clock)
-}
-
-/// `local`: both sides are on this host, as far as is known.
-fn plan(arguments: &RunArguments, local: bool, seed: u64) -> Result<Plan, Failure> {
-    let transports = transports(arguments, local)?;
-    let mut patterns = Vec::new();
-    if arguments.bidirectional {
-        patterns.push(Pattern::Bidirectional);
-    }
-    for pattern in &arguments.pattern {
-        let pattern = pattern.pattern();
-        if !patterns.contains(&pattern) {
-            patterns.push(pattern);
-        }
-    }
-    let sizes = if arguments.all {
-        Sizes::parse("2:8M:x2").map_err(Failure::error)?
-    } else {
-        arguments.sizes.clone()
-    };
-    let stop = match (arguments.iterations, arguments.duration) {
-        (Some(messages), _) => Stop::Messages(messages),
-        (None, Some(time)) => Stop::After(time),
-        (None, None) => Stop::default(),
-    };
-    let rounds = match stop {
-        // A round without a message would be no round.
-        Stop::Messages(all) => arguments.rounds.min(u32::try_from(all).unwrap_or(u32::MAX)),
-        Stop::After(_) => arguments.rounds,
-    };
-    Ok(Plan::new(&transports, &patterns, &sizes, stop, rounds, seed))
-}
-
-fn transports(arguments: &RunArguments, local: bool) -> Result<Vec<TransportName>, Failure> {
-    let mut transports: Vec<TransportName> = Vec::new();
-    for text in &arguments.transport {
-        let named: Vec<TransportName> = match text.as_str() {
-            "verbs" => VerbsName::all().map(TransportName::Verbs).collect(),
-            name => {
-                let service = arguments.service.service();
-                let named = TransportName::parse(name, service)
-                    .map_err(|error| Failure::Usage(format!("--transport: {error}")))?;
-                vec![named]
-            }
-        };
-        for transport in named {
-            if transports.contains(&transport) {
-                return Err(Failure::Usage(format!("transport {transport} is named twice")));
-            }
-            transports.push(transport);
-        }
-    }
-    if transports.is_empty() {
-        let names: &[&str] = if local {
-            &["verbs-write", "verbs-send", "grpc@loopback"]
-        } else {
-            &["verbs-write", "verbs-send", "grpc@ipoib", "grpc@ethernet"]
-        };
-        for name in names {
-            let service = arguments.service.service();
-            transports.push(TransportName::parse(name, service).map_err(Failure::error)?);
-        }
-    }
-    Ok(transports)
 }
 
 /// Time between two tries to reach a server that is waited for.
@@ -454,78 +380,6 @@ fn initiating(
         connect_timeout: arguments.timeout,
         stop,
     })
-}
-
-fn plan_record(arguments: &RunArguments, plan: &Plan) -> PlanRecord {
-    let mut transports = Vec::new();
-    let mut patterns = Vec::new();
-    let mut sizes = Vec::new();
-    for cell in &plan.cells {
-        if !transports.contains(&cell.transport) {
-            transports.push(cell.transport.clone());
-        }
-        if !patterns.contains(&cell.pattern) {
-            patterns.push(cell.pattern);
-        }
-        if !sizes.contains(&cell.size) {
-            sizes.push(cell.size);
-        }
-    }
-    sizes.sort_unstable();
-    let stop = match plan.stop {
-        Stop::Messages(messages) => format!("{messages} messages a cell"),
-        Stop::After(time) => {
-            format!("{time:?} a cell, and at least {LEAST_MESSAGES} messages")
-        }
-    };
-    PlanRecord {
-        transports,
-        patterns,
-        sizes,
-        stop,
-        warm_up: format!(
-            "each slice: {} messages or {:?}, whichever comes first, at least 1",
-            arguments.warm_up,
-            WarmUp::default().time
-        ),
-        rounds: plan.rounds,
-        seed: plan.seed,
-        loop_kind: "closed".to_owned(),
-    }
-}
-
-fn document(arguments: &RunArguments, plan: &Plan, here: &Host) -> Document {
-    Document {
-        schema: SCHEMA.to_owned(),
-        fabricbench: env!("CARGO_PKG_VERSION").to_owned(),
-        complete: false,
-        started_unix_s: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
-        // A file name need not be text.
-        command: std::env::args_os()
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect(),
-        plan: plan_record(arguments, plan),
-        client: here.environment.clone(),
-        server: None,
-        warnings: Vec::new(),
-        // For who finds the document of a process that was killed.
-        cells: unmeasured(plan, "the run ended before it began"),
-    }
-}
-
-fn warnings(here: &Host, there: &Host) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for (side, host) in [("client", here), ("server", there)] {
-        if is_emulated_machine(&host.environment) {
-            warnings.push(format!(
-                "the {side} is an emulated machine (QEMU TCG): its times say nothing of any real \
-                 one; only ratios within this run mean something"
-            ));
-        }
-    }
-    warnings
 }
 
 fn render(arguments: &RunArguments, document: &Document) -> Result<(), Failure> {

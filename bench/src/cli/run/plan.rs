@@ -1,0 +1,86 @@
+//! What the arguments of `fabricbench run` plan.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::RunArguments;
+use crate::{
+    cli::Failure,
+    plan::{Pattern, Plan, Sizes, Stop, TransportName, VerbsName},
+};
+
+/// The whole numbers that jq and JavaScript read exactly: a seed from a document must make the same
+/// run again.
+const LARGEST_EXACT: u64 = (1 << 53) - 1;
+
+pub(super) fn seed(arguments: &RunArguments) -> u64 {
+    let clock = || {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(1, |since| u64::try_from(since.as_nanos()).unwrap_or(1) & LARGEST_EXACT)
+    };
+    arguments.seed.unwrap_or_else(clock)
+}
+
+/// `local`: both sides are on this host, as far as is known.
+pub(super) fn plan(arguments: &RunArguments, local: bool, seed: u64) -> Result<Plan, Failure> {
+    let transports = transports(arguments, local)?;
+    let mut patterns = Vec::new();
+    if arguments.bidirectional {
+        patterns.push(Pattern::Bidirectional);
+    }
+    for pattern in &arguments.pattern {
+        let pattern = pattern.pattern();
+        if !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
+    let sizes = if arguments.all {
+        Sizes::parse("2:8M:x2").map_err(Failure::error)?
+    } else {
+        arguments.sizes.clone()
+    };
+    let stop = match (arguments.iterations, arguments.duration) {
+        (Some(messages), _) => Stop::Messages(messages),
+        (None, Some(time)) => Stop::After(time),
+        (None, None) => Stop::default(),
+    };
+    let rounds = match stop {
+        // A round without a message would be no round.
+        Stop::Messages(all) => arguments.rounds.min(u32::try_from(all).unwrap_or(u32::MAX)),
+        Stop::After(_) => arguments.rounds,
+    };
+    Ok(Plan::new(&transports, &patterns, &sizes, stop, rounds, seed))
+}
+
+fn transports(arguments: &RunArguments, local: bool) -> Result<Vec<TransportName>, Failure> {
+    let mut transports: Vec<TransportName> = Vec::new();
+    for text in &arguments.transport {
+        let named: Vec<TransportName> = match text.as_str() {
+            "verbs" => VerbsName::all().map(TransportName::Verbs).collect(),
+            name => {
+                let service = arguments.service.service();
+                let named = TransportName::parse(name, service)
+                    .map_err(|error| Failure::Usage(format!("--transport: {error}")))?;
+                vec![named]
+            }
+        };
+        for transport in named {
+            if transports.contains(&transport) {
+                return Err(Failure::Usage(format!("transport {transport} is named twice")));
+            }
+            transports.push(transport);
+        }
+    }
+    if transports.is_empty() {
+        let names: &[&str] = if local {
+            &["verbs-write", "verbs-send", "grpc@loopback"]
+        } else {
+            &["verbs-write", "verbs-send", "grpc@ipoib", "grpc@ethernet"]
+        };
+        for name in names {
+            let service = arguments.service.service();
+            transports.push(TransportName::parse(name, service).map_err(Failure::error)?);
+        }
+    }
+    Ok(transports)
+}
