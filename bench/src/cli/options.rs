@@ -50,6 +50,10 @@ pub(super) struct VerbsOptions {
     /// Interface that posts requests and reads completions
     #[arg(long, value_name = "INTERFACE", value_enum, default_value_t = PostName::Auto)]
     post: PostName,
+    /// Split a latency by the device's time stamps of completions: how long they waited for the
+    /// program, and the rest
+    #[arg(long)]
+    timestamps: bool,
     /// GID on this side, by the address it is
     #[arg(long, value_name = "ADDRESS", conflicts_with = "gid_index")]
     gid: Option<IpAddr>,
@@ -131,6 +135,7 @@ impl VerbsOptions {
             gid_index: self.gid_index,
             gid_address: self.gid,
             memory: self.memory.settings(),
+            timestamps: self.timestamps,
             post: match self.post {
                 PostName::Auto => PostMode::Auto,
                 PostName::Extended => PostMode::Extended,
@@ -164,6 +169,8 @@ impl VerbsOptions {
             prefer: device,
             gid_index: self.peer_gid_index.or(self.gid_index),
             gid_address: self.peer_gid,
+            // Nothing is timed there.
+            timestamps: false,
             ..self.client()
         }
     }

@@ -14,7 +14,7 @@ pub use long::long;
 pub use perftest::{PerftestColumns, perftest};
 pub use schema::{
     Absent, CellRecord, CellSettings, Counters, CpuCost, Document, Environment, Latency,
-    LatencyKind, Loss, Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord, SCHEMA,
-    Status, Throughput,
+    LatencyKind, LatencySplit, Loss, Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord,
+    SCHEMA, Status, Throughput,
 };
 pub use table::table;

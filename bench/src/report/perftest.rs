@@ -258,6 +258,7 @@ mod tests {
             path: None,
             peer_path: None,
             latency: (pattern == Pattern::Latency).then(|| Latency {
+                split: None,
                 unit: "ns".to_owned(),
                 kind: LatencyKind::HalfRoundTrip,
                 samples: 1000,

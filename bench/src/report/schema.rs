@@ -243,9 +243,30 @@ pub struct Latency {
     pub stddev: Option<f64>,
     /// 95 % confidence interval of the median from order statistics.
     pub p50_interval_95: Option<[f64; 2]>,
+    /// What the device's time stamps say of it; absent without them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub split: Option<LatencySplit>,
     /// Why a percentile is `null`, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub absent: BTreeMap<String, Absent>,
+}
+
+/// A latency in two: what was already complete on the device and waited for this program, and the
+/// rest. In nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencySplit {
+    /// Completions that stand behind it: a sample of all, warm-up included.
+    pub samples: u64,
+    /// The share of the median latency that is the median time from the device's completion until
+    /// the program had it: half of that time in half of a round trip; `null` if `samples` are too
+    /// few.
+    pub host_p50: Option<f64>,
+    /// The same of the 99th percentile of that time.
+    pub host_p99: Option<f64>,
+    /// The median latency less `host_p50`: posting, both devices, the wire and the far side.
+    pub wire_p50: Option<f64>,
+    /// How far off each time may be: the clocks of device and host were compared no better.
+    pub uncertainty: f64,
 }
 
 /// Why a percentile is absent: fewer than 10 / (1 - q) samples.

@@ -6,12 +6,12 @@ use super::{Measured, tune::Found};
 use crate::{
     plan::{Cell, Pattern, TransportName},
     report::{
-        Absent, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind, Loss, Path,
-        PayloadCheck, Proof, RoundRecord, Status, Throughput,
+        Absent, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind, LatencySplit,
+        Loss, Path, PayloadCheck, Proof, RoundRecord, Status, Throughput,
     },
     session::SliceError,
     stats::{Histogram, Quantile},
-    transport::StopReason,
+    transport::{Split, StopReason},
 };
 
 /// The normal quantile of a 95 % interval.
@@ -26,6 +26,8 @@ pub(super) struct Tally {
     paths: Option<(Path, Path)>,
     // Boxed, and only there once something was measured: a plan may hold thousands of cells.
     round_trips: Option<Box<Histogram>>,
+    // Waits by time stamps, and how far off they may be.
+    split: Option<(Box<Histogram>, u64)>,
     elapsed: u64,
     depth: u32,
     warm_up: u64,
@@ -47,6 +49,7 @@ impl Tally {
             failed: None,
             paths: None,
             round_trips: None,
+            split: None,
             elapsed: 0,
             depth: 0,
             warm_up: 0,
@@ -109,6 +112,12 @@ impl Tally {
             None => (slice.counters, slice.peer_counters),
             Some((here, there)) => (sum(here, slice.counters), sum(there, slice.peer_counters)),
         });
+        if let Some(Split { waits, uncertainty }) = slice.split {
+            let (all, worst) =
+                self.split.get_or_insert_with(|| (Box::new(Histogram::new()), uncertainty));
+            waits.into_iter().for_each(|wait| all.record(wait));
+            *worst = uncertainty.max(*worst);
+        }
         if !slice.round_trips.is_empty() {
             match &mut self.round_trips {
                 Some(all) => all.merge(&slice.round_trips),
@@ -163,6 +172,9 @@ impl Tally {
         }
         record.status = Status::Measured;
         record.latency = self.round_trips.as_deref().and_then(|all| latency(all, self.kind()));
+        if let (Some(latency), Some((waits, uncertainty))) = (&mut record.latency, &self.split) {
+            latency.split = Some(split(waits, *uncertainty, latency.p50, self.kind()));
+        }
         record.throughput = self.throughput();
         if let Some((here, there)) = &self.counters {
             record.counters = Some(here.clone());
@@ -203,6 +215,25 @@ impl Tally {
     }
 }
 
+/// `latency` is the median that is split.
+fn split(
+    waits: &Histogram,
+    uncertainty: u64,
+    latency: Option<f64>,
+    kind: LatencyKind,
+) -> LatencySplit {
+    // A completion waits once in a round trip.
+    let share = |q: f64| waits.quantile(q).value().map(|wait| kind.of(wait));
+    let host_p50 = share(0.5);
+    LatencySplit {
+        samples: waits.len(),
+        host_p50,
+        host_p99: share(0.99),
+        wire_p50: latency.zip(host_p50).map(|(latency, host)| (latency - host).max(0.0)),
+        uncertainty: kind.of(uncertainty),
+    }
+}
+
 fn latency(round_trips: &Histogram, kind: LatencyKind) -> Option<Latency> {
     let shown = |round_trip: u64| kind.of(round_trip);
     let mut absent = BTreeMap::new();
@@ -228,6 +259,7 @@ fn latency(round_trips: &Histogram, kind: LatencyKind) -> Option<Latency> {
         p50_interval_95: round_trips
             .median_interval(Z_95)
             .map(|interval| [shown(interval.low), shown(interval.high)]),
+        split: None,
         absent,
     })
 }
@@ -292,6 +324,7 @@ mod tests {
             lost: 0,
             returned: 0,
             elapsed: samples.iter().sum(),
+            split: None,
             round_trips,
             path: path(),
             peer_path: path(),
@@ -321,6 +354,25 @@ mod tests {
         assert_eq!(rate.messages_per_s, 500_000.0, "20 round trips in 40 us");
         assert_eq!(record.counters.unwrap().interface_tx_bytes, Some(20));
         assert_eq!(record.rounds.len(), 2);
+    }
+
+    #[test]
+    fn a_latency_is_split_by_what_completions_waited() {
+        let waiting = |waits: Vec<u64>, uncertainty| {
+            let mut slice = slice(&[2000; 40]).unwrap();
+            slice.split = Some(Split { waits, uncertainty });
+            Ok(slice)
+        };
+        let mut tally = tally(Pattern::Latency);
+        tally.add(0, 1, waiting(vec![600; 20], 80));
+        tally.add(1, 1, waiting(vec![600; 20], 120));
+        let split = tally.record().latency.unwrap().split.unwrap();
+        // Half of a round trip holds half of a wait.
+        assert_eq!((split.samples, split.host_p50, split.wire_p50), (40, Some(300.0), Some(700.0)));
+        assert_eq!((split.host_p99, split.uncertainty), (None, 60.0));
+        let mut tally = super::tests::tally(Pattern::Latency);
+        tally.add(0, 1, slice(&[2000; 40]));
+        assert_eq!(tally.record().latency.unwrap().split, None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::{
     engine::{Task, measure_bandwidth, measure_latency},
     plan::Pattern,
     stats::Histogram,
-    transport::Initiator,
+    transport::{Initiator, Split},
 };
 
 /// What the loops of a slice counted.
@@ -37,6 +37,8 @@ pub(super) struct Driven {
     pub(super) round_trips: Histogram,
     /// Payload checks: compared, and of these different.
     pub(super) verified: (u64, u64),
+    /// How long completions waited for the program, where that was asked for.
+    pub(super) split: Option<Split>,
     /// What was in force.
     pub(super) settings: BTreeMap<String, String>,
     // Clock readings at both ends of the timed part.
@@ -104,6 +106,10 @@ impl Driven {
         self.round_trips.merge(&other.round_trips);
         self.verified.0 += other.verified.0;
         self.verified.1 += other.verified.1;
+        if let (Some(split), Some(more)) = (&mut self.split, other.split) {
+            split.waits.extend(more.waits);
+            split.uncertainty = split.uncertainty.max(more.uncertainty);
+        }
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
     }
 }
@@ -141,7 +147,7 @@ fn drive_one<I: Initiator, C: Clock>(
         }
     };
     let (verified, settings) = (initiator.verified(), initiator.settings());
-    Ok(Driven { loops, round_trips, verified, settings, span })
+    Ok(Driven { loops, round_trips, verified, split: initiator.split(), settings, span })
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::{
     report::{Counters, CpuCost, Path, PayloadCheck},
     stats::Histogram,
     transport::{
-        Answer, Offer, Opening, StopReason, StopSignal, TransportError, VerbsSettings,
+        Answer, Offer, Opening, Split, StopReason, StopSignal, TransportError, VerbsSettings,
         grpc::{GrpcOpening, tuning},
         tcp::TcpOpening,
         verbs::{Ask, Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
@@ -85,6 +85,8 @@ pub struct SliceRecord {
     pub elapsed: u64,
     /// Round trips in nanoseconds; empty for a push.
     pub round_trips: Histogram,
+    /// How long completions waited for the program, where that was asked for.
+    pub split: Option<Split>,
     /// The client's path.
     pub path: Path,
     /// The server's path.
@@ -293,16 +295,17 @@ impl<C: Clock + Sync> Initiating<C> {
             let driven = drive(&self.clock, slice, initiators)?;
             Ok((driven, watch, cpu.elapsed_ns()))
         });
-        let (Driven { loops, round_trips, verified, mut settings, .. }, watch, cpu) = match measured
-        {
-            Ok(measured) => measured,
-            Err(stopped @ SliceError::Stopped(_)) => return Err(stopped),
-            Err(error) => {
-                let observation =
-                    conversation.finish(None).map_err(|lost| with_error_before(&error, lost))?;
-                return Err(with_server_error(error, observation.error));
-            }
-        };
+        let (Driven { loops, round_trips, verified, split, mut settings, .. }, watch, cpu) =
+            match measured {
+                Ok(measured) => measured,
+                Err(stopped @ SliceError::Stopped(_)) => return Err(stopped),
+                Err(error) => {
+                    let observation = conversation
+                        .finish(None)
+                        .map_err(|lost| with_error_before(&error, lost))?;
+                    return Err(with_server_error(error, observation.error));
+                }
+            };
         let sent = loops.warm_up + loops.timed + loops.lost;
         let observation = conversation.finish(Some(sent))?;
         // What was sent again may have been lost on its way back.
@@ -326,6 +329,7 @@ impl<C: Clock + Sync> Initiating<C> {
             returned: loops.returned,
             elapsed: loops.elapsed,
             round_trips,
+            split,
             path,
             peer_path,
             counters,

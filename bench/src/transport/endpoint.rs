@@ -134,6 +134,9 @@ pub struct VerbsSettings {
     /// Which interface posts requests and reads completions.
     #[serde(default)]
     pub post: PostMode,
+    /// Whether completions are to carry the device's time.
+    #[serde(default)]
+    pub timestamps: bool,
     /// Which memory.
     #[serde(default)]
     pub memory: MemorySettings,
@@ -194,6 +197,7 @@ impl Default for VerbsSettings {
             gid_address: None,
             memory: MemorySettings::default(),
             post: PostMode::Auto,
+            timestamps: false,
             manager: false,
             queue_pairs: 1,
             post_list: 1,

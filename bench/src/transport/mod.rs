@@ -131,6 +131,16 @@ impl std::ops::Add for Received {
     }
 }
 
+/// Waits of completions for the program, by the device's time stamps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// From the device's completion until the program had it, in nanoseconds: a sample of all,
+    /// warm-up included.
+    pub waits: Vec<u64>,
+    /// How far off each may be, in nanoseconds: the clocks were compared no better.
+    pub uncertainty: u64,
+}
+
 /// The side that starts operations and is timed.
 pub trait Initiator {
     /// The most operations that may be outstanding.
@@ -173,6 +183,12 @@ pub trait Initiator {
     /// Payload checks made on this side so far: (messages compared, of these different).
     fn verified(&self) -> (u64, u64) {
         (0, 0)
+    }
+
+    /// How long completions waited for the program, where the device stamps them and this was asked
+    /// for. Called when all is done.
+    fn split(&self) -> Option<Split> {
+        None
     }
 
     /// What is in force on this side, by name, for a report.

@@ -1,7 +1,7 @@
 //! The extended interface and the plain one (`--post`): the same messages by either.
 
 use crate::{
-    document::measured,
+    document::{measured, without_figures},
     pair::{device, run, server},
 };
 
@@ -35,6 +35,21 @@ fn every_operation_is_carried_by_the_extended_interface() {
             assert_eq!(interface, "extended (ibv_wr_*, ibv_cq_ex)");
         }
         assert!(compared >= 9, "{compared} messages were compared");
+    }
+}
+
+/// They split a latency where there are any.
+#[test]
+fn time_stamps_that_soft_roce_lacks_are_unsupported_by_name() {
+    let Some(_device) = device() else { return };
+    let server = server();
+    for post in ["", "--post extended"] {
+        let options = format!(
+            "--timestamps {post} --transport verbs-send,verbs-read --pattern latency -s 8 -n 9"
+        );
+        for cell in run(&server, &options, 4).cells() {
+            without_figures(cell, "unsupported", &["rxe0", "no time stamps", "--timestamps"]);
+        }
     }
 }
 

@@ -13,7 +13,11 @@ fn connections_carry_every_message_and_say_how_they_were_made() {
     let Some(_device) = device() else { return };
     let server = local_server();
     let transports = "verbs-write,verbs-send,verbs-read,verbs-fetch-add,verbs-ud-send";
-    for options in ["-s 64,4K -n 40 --rounds 2", "-s 64 -n 90 -q 3 -t 8 -m 1024 -r 8"] {
+    for options in [
+        "-s 64,4K -n 40 --rounds 2",
+        "-s 64 -n 90 -q 3 -t 8 -m 1024 -r 8",
+        "-s 64 -n 90 -q 2 --threads 2 --post extended -e",
+    ] {
         let document = run(&server, &format!("-R --transport {transports} {options}"), 0);
         for cell in document.cells() {
             measured(cell);

@@ -4,7 +4,7 @@
 //! What the loops call is the same either way. Of the plain interface it costs one comparison with
 //! a value that never changes, which the processor predicts.
 
-use std::{fmt, ops::Deref};
+use std::{cell::Cell, fmt, ops::Deref};
 
 use fabricbench_verbs::{
     AddressHandle, Completion, CompletionChannel, CompletionQueue, Context,
@@ -35,6 +35,10 @@ pub enum PostMode {
 pub(super) enum Interface {
     Plain,
     Extended,
+    /// With the device's time in completions, of which these bits count.
+    Timed {
+        mask: u64,
+    },
 }
 
 impl fmt::Display for Interface {
@@ -42,23 +46,30 @@ impl fmt::Display for Interface {
         f.write_str(match self {
             Self::Plain => "plain (ibv_post_send, ibv_poll_cq)",
             Self::Extended => "extended (ibv_wr_*, ibv_cq_ex)",
+            Self::Timed { .. } => "extended (ibv_wr_*, ibv_cq_ex with time stamps)",
         })
     }
 }
 
 impl PostMode {
-    /// What this means for `port`.
+    /// What this means for `port`, with time stamps if `timed`.
     ///
     /// # Errors
-    /// [`TransportError::Unsupported`] where the extended interface was asked for and is absent.
-    pub(super) fn on(self, port: &VerbsPort) -> std::result::Result<Interface, TransportError> {
+    /// [`TransportError::Unsupported`] where what was asked for is absent.
+    pub(super) fn on(
+        self,
+        port: &VerbsPort,
+        timed: bool,
+    ) -> std::result::Result<Interface, TransportError> {
         match self {
-            Self::Plain => Ok(Interface::Plain),
+            Self::Plain if !timed => Ok(Interface::Plain),
             // Never advised there: finding out what there is can be spared.
-            Self::Auto if port.port.kind == Kind::SoftRoce => Ok(Interface::Plain),
+            Self::Auto if !timed && port.port.kind == Kind::SoftRoce => Ok(Interface::Plain),
             _ => {
                 let support = port.context.extended_support().map_err(failed)?;
-                self.given(&port.port.device, &Offered::from(&support))
+                let offered = Offered::from(&support);
+                let interface = self.given(&port.port.device, &offered)?;
+                if timed { interface.timed(&port.port.device, &offered) } else { Ok(interface) }
             }
         }
     }
@@ -91,8 +102,24 @@ impl PostMode {
     }
 }
 
+impl Interface {
+    fn timed(self, device: &str, offered: &Offered) -> std::result::Result<Self, TransportError> {
+        match (self, offered.stamps) {
+            (Self::Plain, Some(_)) => Err(TransportError::Unsupported(format!(
+                "{device} has time stamps in extended completions only: --timestamps needs --post \
+                 extended"
+            ))),
+            (_, Some(mask)) => Ok(Self::Timed { mask }),
+            (_, None) => Err(TransportError::Unsupported(format!(
+                "{device} has no time stamps in completions (ibv_cq_ex): leave --timestamps out"
+            ))),
+        }
+    }
+}
+
 /// What of a device's support decides.
 struct Offered {
+    stamps: Option<u64>,
     requests: bool,
     completions: bool,
     advised: bool,
@@ -101,6 +128,7 @@ struct Offered {
 impl From<&ExtendedSupport> for Offered {
     fn from(support: &ExtendedSupport) -> Self {
         Self {
+            stamps: support.timestamps.map(|clock| clock.mask),
             requests: support.queue_pair,
             completions: support.completion_queue,
             advised: support.advised,
@@ -112,7 +140,11 @@ impl From<&ExtendedSupport> for Offered {
 #[derive(Debug)]
 pub(super) enum Queue {
     Plain(CompletionQueue),
-    Extended(ExtendedCompletionQueue),
+    Extended {
+        queue: ExtendedCompletionQueue,
+        // When the device completed what was taken last, alone: in ticks of its clock.
+        stamp: Cell<u64>,
+    },
 }
 
 impl Queue {
@@ -122,17 +154,16 @@ impl Queue {
         channel: Option<&CompletionChannel>,
         capacity: u32,
     ) -> Result<Self> {
+        let timed = matches!(interface, Interface::Timed { .. });
+        let extended = |queue| Self::Extended { queue, stamp: Cell::new(0) };
         Ok(match (interface, channel) {
             (Interface::Plain, None) => Self::Plain(context.create_completion_queue(capacity)?),
             (Interface::Plain, Some(channel)) => {
                 Self::Plain(context.create_completion_queue_on(channel, capacity)?)
             }
-            (Interface::Extended, None) => {
-                Self::Extended(context.create_extended_completion_queue(capacity, false)?)
-            }
-            (Interface::Extended, Some(channel)) => {
-                let queue = context.create_extended_completion_queue_on(channel, capacity, false);
-                Self::Extended(queue?)
+            (_, None) => extended(context.create_extended_completion_queue(capacity, timed)?),
+            (_, Some(channel)) => {
+                extended(context.create_extended_completion_queue_on(channel, capacity, timed)?)
             }
         })
     }
@@ -141,7 +172,7 @@ impl Queue {
     pub(super) fn plain(&self) -> &CompletionQueue {
         match self {
             Self::Plain(queue) => queue,
-            Self::Extended(queue) => queue.queue(),
+            Self::Extended { queue, .. } => queue.queue(),
         }
     }
 
@@ -153,7 +184,16 @@ impl Queue {
     ) -> std::result::Result<&'a [Completion], PollError> {
         match self {
             Self::Plain(queue) => queue.poll(into),
-            Self::Extended(queue) => poll(queue, into),
+            Self::Extended { queue, stamp } => poll(queue, stamp, into),
+        }
+    }
+
+    /// When the device completed what was taken last, in ticks of its clock; of no meaning without
+    /// time stamps, or where several were taken at once.
+    pub(super) fn stamp(&self) -> u64 {
+        match self {
+            Self::Plain(_) => 0,
+            Self::Extended { stamp, .. } => stamp.get(),
         }
     }
 }
@@ -164,14 +204,20 @@ const BATCH: usize = 16;
 #[inline(never)]
 fn poll<'a>(
     queue: &ExtendedCompletionQueue,
+    stamp: &Cell<u64>,
     into: &'a mut [Completion],
 ) -> std::result::Result<&'a [Completion], PollError> {
-    let taken = if into.len() == 1 { take::<1>(queue, into) } else { take::<BATCH>(queue, into) }?;
+    let taken = if into.len() == 1 {
+        take::<1>(queue, stamp, into)
+    } else {
+        take::<BATCH>(queue, stamp, into)
+    }?;
     Ok(into.get(..taken).unwrap_or_default())
 }
 
 fn take<const N: usize>(
     queue: &ExtendedCompletionQueue,
+    stamp: &Cell<u64>,
     into: &mut [Completion],
 ) -> std::result::Result<usize, PollError> {
     let mut timed = [TimedCompletion::default(); N];
@@ -179,6 +225,9 @@ fn take<const N: usize>(
     let taken = queue.poll(timed.get_mut(..room).unwrap_or_default())?;
     for (place, completion) in into.iter_mut().zip(taken) {
         *place = completion.completion;
+    }
+    if let Some(ticks) = taken.last().and_then(|last| last.timestamp) {
+        stamp.set(ticks);
     }
     Ok(taken.len())
 }
@@ -218,10 +267,10 @@ impl Poster {
             (Interface::Plain, Some(shared)) => {
                 Self::Plain(domain.create_queue_pair_on(sends, receives, shared, options)?)
             }
-            (Interface::Extended, None) => {
+            (_, None) => {
                 Self::Extended(domain.create_extended_queue_pair(sends, receives, options)?)
             }
-            (Interface::Extended, Some(shared)) => {
+            (_, Some(shared)) => {
                 let made = domain.create_extended_queue_pair_on(sends, receives, shared, options);
                 Self::Extended(made?)
             }
@@ -279,7 +328,7 @@ mod tests {
     use super::*;
 
     fn offered(requests: bool, completions: bool, advised: bool) -> Offered {
-        Offered { requests, completions, advised }
+        Offered { stamps: None, requests, completions, advised }
     }
 
     #[test]
@@ -302,5 +351,16 @@ mod tests {
         assert_eq!(text, "qedr0 has no extended queue pairs (ibv_wr_*); post by --post plain");
         assert!(refused(true, false).contains("completion queues (ibv_cq_ex)"));
         assert!(refused(false, false).contains(" and "));
+    }
+
+    #[test]
+    fn time_stamps_need_a_device_that_has_them_and_the_extended_interface() {
+        let stamped = Offered { stamps: Some(7), ..offered(true, true, true) };
+        let on = |interface: Interface, offered: &Offered| interface.timed("mlx5_0", offered);
+        assert_eq!(on(Interface::Extended, &stamped), Ok(Interface::Timed { mask: 7 }));
+        let plain = on(Interface::Plain, &stamped).unwrap_err().to_string();
+        assert!(plain.contains("--timestamps needs --post extended"), "{plain}");
+        let none = on(Interface::Extended, &offered(true, true, true)).unwrap_err();
+        assert!(none.to_string().contains("mlx5_0 has no time stamps"), "{none}");
     }
 }

@@ -25,6 +25,7 @@ mod push;
 mod responder;
 mod sender;
 mod sleep;
+mod split;
 mod word;
 
 pub use extended::PostMode;

@@ -15,6 +15,7 @@ use super::{
     layout::Layout,
     manager, refused,
     sleep::{Awaited, Sleep},
+    split::Splitter,
 };
 use crate::{
     plan::{Cell, Pattern, Payload, Service, TransportName, VerbsName, VerbsOperation},
@@ -183,11 +184,11 @@ impl Pair {
         };
         let entries = |depth: u32| depth.saturating_mul(lanes);
         let sleep = Sleep::by(plan.settings.completions, context)?;
-        let interface = plan.settings.post.on(port)?;
+        let interface = plan.settings.post.on(port, plan.settings.timestamps)?;
         let channel = sleep.as_ref().map(Sleep::channel);
         let queue = |depth: u32| Queue::new(context, interface, channel, entries(depth));
-        let send_queue = queue(send_depth).map_err(failed)?;
-        let receive_queue = queue(receives).map_err(failed)?;
+        let send_queue = queue(send_depth).map_err(refused)?;
+        let receive_queue = queue(receives).map_err(refused)?;
         let region = plan.settings.memory.register(&domain, layout.length(), plan.access())?;
         let options = QueuePairOptions {
             send_depth,
@@ -348,6 +349,16 @@ impl Pair {
         lane.peer = Some(lane.queue_pair.attach_peer(handle, number, qkey).map_err(failed)?);
         let (port, options) = (&self.port.port, &self.options);
         lane.queue_pair.activate(port, lane.local.psn, options).map_err(failed)
+    }
+
+    /// What compares the device's clock with the host's, where completions carry its time.
+    pub(super) fn splitter(&self) -> Result<Option<Box<Splitter>>, TransportError> {
+        match self.interface {
+            Interface::Timed { mask } => {
+                Ok(Some(Box::new(Splitter::begin(&self.port.context, mask)?)))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// The path MTU both sides agreed on, in bytes.

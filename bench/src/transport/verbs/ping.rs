@@ -9,12 +9,13 @@ use super::{
     Pair, REPEAT, VerbsInitiator, failed,
     pair::COUNT,
     sleep::Awaited,
+    split::Splitter,
     stamp,
     word::{Word, atomic},
 };
 use crate::transport::{
-    Completed, Initiator, Operation, Patience, Received, StopSignal, TransportError, Turn, Waiting,
-    wait::go_on,
+    Completed, Initiator, Operation, Patience, Received, Split, StopSignal, TransportError, Turn,
+    Waiting, wait::go_on,
 };
 
 /// Ping-pong by messages that arrive at the far side; `POLLED` says that they arrive in memory that
@@ -31,6 +32,7 @@ pub struct Ping<const POLLED: bool> {
     lossy: bool,
     lost: u64,
     verified: Option<bool>,
+    split: Option<Box<Splitter>>,
     stop: StopSignal,
 }
 
@@ -45,6 +47,8 @@ impl<const POLLED: bool> VerbsInitiator for Ping<POLLED> {
             lossy: pair.plan.verbs.service.is_lossy(),
             lost: 0,
             verified: None,
+            // What is polled in memory has no completion here.
+            split: if POLLED { None } else { pair.splitter()? },
             pair,
             stop,
         })
@@ -107,6 +111,9 @@ impl<const POLLED: bool> Ping<POLLED> {
         loop {
             if let [completion] = self.pair.receive_queue.poll(&mut completion).map_err(failed)? {
                 let number = completion.check().map_err(failed)?.id() & COUNT;
+                if let Some(split) = &mut self.split {
+                    split.sample(self.pair.receive_queue.stamp());
+                }
                 let offset = self.pair.arrived_at(0, number);
                 // An answer that comes twice, since it was asked for again, answers nothing.
                 let fresh = !self.lossy
@@ -189,6 +196,10 @@ impl<const POLLED: bool> Initiator for Ping<POLLED> {
         }
     }
 
+    fn split(&self) -> Option<Split> {
+        self.split.as_ref()?.end()
+    }
+
     fn settings(&self) -> BTreeMap<String, String> {
         self.pair.describe()
     }
@@ -202,6 +213,7 @@ pub struct Ask {
     word: Option<Word>,
     token: u64,
     completed: u64,
+    split: Option<Box<Splitter>>,
     stop: StopSignal,
 }
 
@@ -209,7 +221,8 @@ impl VerbsInitiator for Ask {
     fn over(pair: Pair, remote: RemoteRegion, stop: StopSignal) -> Result<Self, TransportError> {
         let request = pair.message_request(0, &remote);
         let word = Word::of(pair.plan.verbs.operation);
-        Ok(Self { pair, request, word, token: 0, completed: 0, stop })
+        let split = pair.splitter()?;
+        Ok(Self { pair, request, word, token: 0, completed: 0, split, stop })
     }
 }
 
@@ -233,6 +246,9 @@ impl Initiator for Ask {
         loop {
             if let [completion] = self.pair.send_queue.poll(&mut completion).map_err(failed)? {
                 completion.check().map_err(failed)?;
+                if let Some(split) = &mut self.split {
+                    split.sample(self.pair.send_queue.stamp());
+                }
                 if let Some(word) = &mut self.word {
                     word.returned(&self.pair, 0, self.completed)?;
                 }
@@ -261,6 +277,10 @@ impl Initiator for Ask {
             }
             None => (0, 0),
         }
+    }
+
+    fn split(&self) -> Option<Split> {
+        self.split.as_ref()?.end()
     }
 
     fn settings(&self) -> BTreeMap<String, String> {
