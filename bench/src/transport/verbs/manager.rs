@@ -116,7 +116,7 @@ impl Pair {
                 _ => self.connect_lane(lane, &claim, address)?,
             }
         }
-        Ok(super::pair::region(peer))
+        Ok(super::connect::region(peer))
     }
 
     fn connect_lane(
@@ -235,7 +235,7 @@ impl Responder for ManagedResponder {
             Err(TransportError::Stopped(_)) => return Ok(Received::default()),
             Err(error) => return Err(error),
         }
-        let remote = super::pair::region(&self.client);
+        let remote = super::connect::region(&self.client);
         Box::new(VerbsResponder::over(self.pair, remote)).serve(stop)
     }
 }

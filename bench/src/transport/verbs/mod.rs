@@ -11,6 +11,7 @@
 //! Reads and atomics: the initiator does all alone, and what it gets back is compared. Atomics count
 //! in a word of the far side, whose final value must be their number.
 
+mod connect;
 mod control;
 mod extended;
 mod inbox;
@@ -19,6 +20,7 @@ mod manager;
 mod memory;
 mod opening;
 mod pair;
+mod pair_plan;
 mod ping;
 mod port;
 mod push;
@@ -32,7 +34,8 @@ pub use extended::PostMode;
 pub use manager::ManagedResponder;
 pub use memory::{MemorySettings, Node, PageSize};
 pub use opening::{VerbsInitiator, VerbsOpening};
-pub use pair::{Pair, PairPlan};
+pub use pair::Pair;
+pub use pair_plan::PairPlan;
 pub use ping::{Ask, Ping};
 pub use port::VerbsPort;
 pub use push::Push;

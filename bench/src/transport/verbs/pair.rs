@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use fabricbench_verbs::{
-    Access, AddressHandle, Completion, ConnectOptions, DEFAULT_QKEY, Endpoint, GRH_BYTES, Gid,
-    Local, MemoryRegion, Mtu, Operation, PeerId, ProtectionDomain, QueuePairOptions, RecvRequest,
-    RegionId, RemoteRegion, SendRequest, SharedReceiveQueue, Transport, cm, random_psn,
+    Completion, ConnectOptions, Endpoint, GRH_BYTES, Local, MemoryRegion, Operation, PeerId,
+    ProtectionDomain, QueuePairOptions, RecvRequest, RegionId, RemoteRegion, SendRequest,
+    SharedReceiveQueue, Transport, cm, random_psn,
 };
 
 use super::{
-    VerbsPort,
+    PairPlan, VerbsPort,
+    connect::connect_options,
     extended::{Interface, Poster, Queue},
     failed,
     layout::Layout,
@@ -18,11 +19,8 @@ use super::{
     split::Splitter,
 };
 use crate::{
-    plan::{Cell, Pattern, Payload, Service, TransportName, VerbsName, VerbsOperation},
-    transport::{
-        CompletionMode, Patience, QueuePairEnd, StopSignal, TransportError, Turn, VerbsEndpoint,
-        VerbsSettings, Waiting, buffer::zeroed,
-    },
+    plan::{Pattern, Service, TransportName, VerbsOperation},
+    transport::{Patience, StopSignal, TransportError, Turn, Waiting, buffer::zeroed},
 };
 
 /// perftest sends up to 220 bytes inline in its write latency test; beyond that, fetching the
@@ -31,9 +29,6 @@ const INLINE: u32 = 220;
 
 /// Sends between two signalled ones in a ping-pong, where at most one is in flight.
 const PINGS_PER_SIGNAL: u32 = 16;
-
-/// Receives kept posted where a side waits for one message at a time.
-const FEW_RECEIVES: u32 = 16;
 
 /// Places in the send queue of a ping-pong: those of unsignalled sends come free only with the
 /// next signalled one, one in 16.
@@ -45,85 +40,14 @@ const SPARE_SENDS: u32 = 4;
 /// How long a place in the send queue is waited for.
 const PLACE_PATIENCE: Patience = Patience(std::time::Duration::from_secs(5));
 
-/// What a pair is made for.
-#[derive(Debug, Clone)]
-pub struct PairPlan {
-    /// Pattern and size.
-    pub cell: Cell,
-    /// Service and operation.
-    pub verbs: VerbsName,
-    /// What the messages are filled with.
-    pub payload: Payload,
-    /// Messages in flight at the most, on each queue pair.
-    pub depth: u32,
-    /// Options.
-    pub settings: VerbsSettings,
-}
-
-impl PairPlan {
-    /// Receives to keep posted on each queue pair: where messages take them one a message, else a
-    /// few for control messages.
-    fn receives(&self) -> u32 {
-        match self.cell.pattern {
-            Pattern::Latency => FEW_RECEIVES,
-            _ if self.verbs.operation.takes_receive() => self.settings.receive_depth.max(2),
-            _ => FEW_RECEIVES,
-        }
-    }
-
-    /// Queue pairs; a ping-pong has one.
-    fn lanes(&self) -> u32 {
-        match self.cell.pattern {
-            Pattern::Latency => 1,
-            _ => self.settings.queue_pairs.max(1),
-        }
-    }
-
-    /// The operation that carries the messages: where memory would have to be polled for them and
-    /// is not, a write tells its arrival by an immediate.
-    fn noticed(&self) -> VerbsOperation {
-        let polled = self.settings.completions == CompletionMode::Poll;
-        match (self.cell.pattern, self.verbs.operation) {
-            (Pattern::Latency, VerbsOperation::Write) if !polled => VerbsOperation::WriteImm,
-            (_, operation) => operation,
-        }
-    }
-
-    /// The plan of a responder. Where messages leave no trace, it has nothing to poll for but a
-    /// request to confirm, once or twice a slice: it sleeps until then, and the processor is left
-    /// to those who have work (in soft-RoCE, the receiver's half of the protocol).
-    #[must_use]
-    pub fn of_responder(mut self) -> Self {
-        let traceless = self.verbs.operation == VerbsOperation::Write;
-        if traceless && !matches!(self.cell.pattern, Pattern::Latency | Pattern::Bidirectional) {
-            self.settings.completions = CompletionMode::Events;
-        }
-        self
-    }
-
-    /// The least that the peer must be allowed.
-    fn access(&self) -> Access {
-        match self.verbs.operation {
-            VerbsOperation::Write | VerbsOperation::WriteImm => {
-                Access::LOCAL_WRITE | Access::REMOTE_WRITE
-            }
-            VerbsOperation::Send | VerbsOperation::SendImm => Access::LOCAL_WRITE,
-            VerbsOperation::Read => Access::LOCAL_WRITE | Access::REMOTE_READ,
-            VerbsOperation::FetchAdd | VerbsOperation::CompareSwap => {
-                Access::LOCAL_WRITE | Access::REMOTE_ATOMIC
-            }
-        }
-    }
-}
-
 /// One queue pair of a pair.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) queue_pair: Poster,
     region: RegionId,
-    local: Endpoint,
+    pub(super) local: Endpoint,
     // To whom datagrams go.
-    peer: Option<PeerId>,
+    pub(super) peer: Option<PeerId>,
 }
 
 /// The receive queue of all lanes, and its name for the region.
@@ -149,7 +73,7 @@ pub struct Pair {
     pub(super) size: u32,
     receives: u32,
     // What the peer's region is, in its own words.
-    peer_memory: String,
+    pub(super) peer_memory: String,
     pub(super) port: VerbsPort,
     pub(super) options: ConnectOptions,
     pub(super) plan: PairPlan,
@@ -255,102 +179,6 @@ impl Pair {
         (0..u64::from(self.receives)).try_for_each(|receive| self.post_receive(lane, receive))
     }
 
-    /// This pair as the peer must know it.
-    #[must_use]
-    pub fn endpoint(&self) -> VerbsEndpoint {
-        let remote = self.region.remote();
-        let queue_pairs = self
-            .lanes
-            .iter()
-            .map(|lane| QueuePairEnd { number: lane.local.qpn, packet_sequence: lane.local.psn });
-        // All lanes are of one port.
-        let local = self.lanes.first().map(|lane| lane.local);
-        VerbsEndpoint {
-            queue_pairs: queue_pairs.collect(),
-            lid: local.map_or(0, |local| local.lid),
-            gid: local.map_or([0; 16], |local| local.gid.0),
-            path_mtu: local.map_or(0, |local| local.path_mtu),
-            address: remote.addr,
-            length: remote.len,
-            remote_key: remote.rkey,
-            memory: self.region.backing().to_string(),
-            responder_resources: local.map_or(0, |local| local.responder_resources),
-        }
-    }
-
-    /// Refuses a peer that does not fit: with less memory, or another number of queue pairs.
-    pub(super) fn admit_peer(&mut self, peer: &VerbsEndpoint) -> Result<(), TransportError> {
-        if peer.length < self.layout.length() as u64 {
-            return Err(failed(format!(
-                "the peer offers {} B of memory where the test takes {}",
-                peer.length,
-                self.layout.length()
-            )));
-        }
-        if peer.queue_pairs.len() != self.lanes.len() {
-            return Err(failed(format!(
-                "the peer has {} queue pairs and this side {}",
-                peer.queue_pairs.len(),
-                self.lanes.len()
-            )));
-        }
-        self.peer_memory.clone_from(&peer.memory);
-        Ok(())
-    }
-
-    /// Connects to the peer; returns the peer's region.
-    ///
-    /// # Errors
-    /// The kernel refused a state change; the peer's memory is smaller than ours, or it has another
-    /// number of queue pairs.
-    pub fn connect(&mut self, peer: &VerbsEndpoint) -> Result<RemoteRegion, TransportError> {
-        self.admit_peer(peer)?;
-        // All of the peer's queue pairs are on one port, to which one handle leads.
-        let mut handle = None;
-        for (index, end) in peer.queue_pairs.iter().enumerate() {
-            let Some(lane) = self.lanes.get(index) else { continue };
-            let (port, gid, options) = (&self.port.port, &self.port.gid, &self.options);
-            let remote = Endpoint {
-                qpn: end.number & 0x00ff_ffff,
-                psn: end.packet_sequence & 0x00ff_ffff,
-                lid: peer.lid,
-                gid: Gid(peer.gid),
-                path_mtu: peer.path_mtu,
-                responder_resources: peer.responder_resources,
-            };
-            if self.plan.verbs.service != Service::Ud {
-                lane.queue_pair
-                    .connect(port, gid, &lane.local, &remote, options)
-                    .map_err(failed)?;
-                continue;
-            }
-            let handle = match &handle {
-                Some(handle) => handle,
-                None => {
-                    let domain = lane.queue_pair.protection_domain();
-                    let made = domain.create_address_handle(port, gid, &remote, options);
-                    handle.insert(made.map_err(failed)?)
-                }
-            };
-            self.activate(index, handle, remote.qpn, self.options.qkey)?;
-        }
-        Ok(region(peer))
-    }
-
-    /// Makes a queue pair for datagrams ready, to send to the one with this number.
-    pub(super) fn activate(
-        &mut self,
-        lane: usize,
-        handle: &AddressHandle,
-        number: u32,
-        qkey: u32,
-    ) -> Result<(), TransportError> {
-        let Some(lane) = self.lanes.get_mut(lane) else { return Ok(()) };
-        lane.peer = Some(lane.queue_pair.attach_peer(handle, number, qkey).map_err(failed)?);
-        let (port, options) = (&self.port.port, &self.options);
-        lane.queue_pair.activate(port, lane.local.psn, options).map_err(failed)
-    }
-
     /// What compares the device's clock with the host's, where completions carry its time.
     pub(super) fn splitter(&self) -> Result<Option<Box<Splitter>>, TransportError> {
         match self.interface {
@@ -359,13 +187,6 @@ impl Pair {
             }
             _ => Ok(None),
         }
-    }
-
-    /// The path MTU both sides agreed on, in bytes.
-    #[must_use]
-    pub fn agreed_mtu(&self, peer: &VerbsEndpoint) -> u32 {
-        let asked = self.plan.settings.path_mtu.unwrap_or(u32::MAX);
-        self.endpoint().path_mtu.min(peer.path_mtu).min(asked)
     }
 
     /// Whether messages go inline: as far as the queue pair allows (asked of it, not of a table; it
@@ -617,11 +438,6 @@ impl Shared {
     }
 }
 
-/// The memory that a peer lets us use.
-pub(super) fn region(peer: &VerbsEndpoint) -> RemoteRegion {
-    RemoteRegion { addr: peer.address, len: peer.length, rkey: peer.remote_key }
-}
-
 /// The immediate of a message, where it has one; control messages have others.
 pub(super) const DATA: u32 = 0;
 
@@ -630,26 +446,3 @@ pub(super) const LANE_SHIFT: u32 = 48;
 
 /// The count of a completion's number.
 pub(super) const COUNT: u64 = (1 << LANE_SHIFT) - 1;
-
-fn connect_options(plan: &PairPlan) -> Result<ConnectOptions, TransportError> {
-    let settings = &plan.settings;
-    let path_mtu = match settings.path_mtu {
-        None => None,
-        Some(bytes) => Some(Mtu::from_bytes(bytes).ok_or_else(|| {
-            TransportError::Unsupported(format!(
-                "path MTU {bytes} is none of 256, 512, 1024, 2048, 4096"
-            ))
-        })?),
-    };
-    Ok(ConnectOptions {
-        // Of the queue pair; a flush is a write, of nothing. The region has its own.
-        access: plan.access() | Access::REMOTE_WRITE,
-        path_mtu,
-        qkey: if settings.manager { cm::DATAGRAM_QKEY } else { DEFAULT_QKEY },
-        service_level: settings.service_level,
-        traffic_class: settings.traffic_class,
-        timeout: settings.timeout,
-        retry: settings.retry,
-        ..ConnectOptions::default()
-    })
-}

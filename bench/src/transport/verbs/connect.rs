@@ -1,0 +1,145 @@
+//! What the two ends of a pair tell one another, and how they become ready by it.
+
+use fabricbench_verbs::{
+    Access, AddressHandle, ConnectOptions, DEFAULT_QKEY, Endpoint, Gid, Mtu, RemoteRegion, cm,
+};
+
+use super::{Pair, PairPlan, failed};
+use crate::{
+    plan::Service,
+    transport::{QueuePairEnd, TransportError, VerbsEndpoint},
+};
+
+impl Pair {
+    /// This pair as the peer must know it.
+    #[must_use]
+    pub fn endpoint(&self) -> VerbsEndpoint {
+        let remote = self.region.remote();
+        let queue_pairs = self
+            .lanes
+            .iter()
+            .map(|lane| QueuePairEnd { number: lane.local.qpn, packet_sequence: lane.local.psn });
+        // All lanes are of one port.
+        let local = self.lanes.first().map(|lane| lane.local);
+        VerbsEndpoint {
+            queue_pairs: queue_pairs.collect(),
+            lid: local.map_or(0, |local| local.lid),
+            gid: local.map_or([0; 16], |local| local.gid.0),
+            path_mtu: local.map_or(0, |local| local.path_mtu),
+            address: remote.addr,
+            length: remote.len,
+            remote_key: remote.rkey,
+            memory: self.region.backing().to_string(),
+            responder_resources: local.map_or(0, |local| local.responder_resources),
+        }
+    }
+
+    /// Refuses a peer that does not fit: with less memory, or another number of queue pairs.
+    pub(super) fn admit_peer(&mut self, peer: &VerbsEndpoint) -> Result<(), TransportError> {
+        if peer.length < self.layout.length() as u64 {
+            return Err(failed(format!(
+                "the peer offers {} B of memory where the test takes {}",
+                peer.length,
+                self.layout.length()
+            )));
+        }
+        if peer.queue_pairs.len() != self.lanes.len() {
+            return Err(failed(format!(
+                "the peer has {} queue pairs and this side {}",
+                peer.queue_pairs.len(),
+                self.lanes.len()
+            )));
+        }
+        self.peer_memory.clone_from(&peer.memory);
+        Ok(())
+    }
+
+    /// Connects to the peer; returns the peer's region.
+    ///
+    /// # Errors
+    /// The kernel refused a state change; the peer's memory is smaller than ours, or it has another
+    /// number of queue pairs.
+    pub fn connect(&mut self, peer: &VerbsEndpoint) -> Result<RemoteRegion, TransportError> {
+        self.admit_peer(peer)?;
+        // All of the peer's queue pairs are on one port, to which one handle leads.
+        let mut handle = None;
+        for (index, end) in peer.queue_pairs.iter().enumerate() {
+            let Some(lane) = self.lanes.get(index) else { continue };
+            let (port, gid, options) = (&self.port.port, &self.port.gid, &self.options);
+            let remote = Endpoint {
+                qpn: end.number & 0x00ff_ffff,
+                psn: end.packet_sequence & 0x00ff_ffff,
+                lid: peer.lid,
+                gid: Gid(peer.gid),
+                path_mtu: peer.path_mtu,
+                responder_resources: peer.responder_resources,
+            };
+            if self.plan.verbs.service != Service::Ud {
+                lane.queue_pair
+                    .connect(port, gid, &lane.local, &remote, options)
+                    .map_err(failed)?;
+                continue;
+            }
+            let handle = match &handle {
+                Some(handle) => handle,
+                None => {
+                    let domain = lane.queue_pair.protection_domain();
+                    let made = domain.create_address_handle(port, gid, &remote, options);
+                    handle.insert(made.map_err(failed)?)
+                }
+            };
+            self.activate(index, handle, remote.qpn, self.options.qkey)?;
+        }
+        Ok(region(peer))
+    }
+
+    /// Makes a queue pair for datagrams ready, to send to the one with this number.
+    pub(super) fn activate(
+        &mut self,
+        lane: usize,
+        handle: &AddressHandle,
+        number: u32,
+        qkey: u32,
+    ) -> Result<(), TransportError> {
+        let Some(lane) = self.lanes.get_mut(lane) else { return Ok(()) };
+        lane.peer = Some(lane.queue_pair.attach_peer(handle, number, qkey).map_err(failed)?);
+        let (port, options) = (&self.port.port, &self.options);
+        lane.queue_pair.activate(port, lane.local.psn, options).map_err(failed)
+    }
+
+    /// The path MTU both sides agreed on, in bytes.
+    #[must_use]
+    pub fn agreed_mtu(&self, peer: &VerbsEndpoint) -> u32 {
+        let asked = self.plan.settings.path_mtu.unwrap_or(u32::MAX);
+        self.endpoint().path_mtu.min(peer.path_mtu).min(asked)
+    }
+}
+
+/// The memory that a peer lets us use.
+pub(super) fn region(peer: &VerbsEndpoint) -> RemoteRegion {
+    RemoteRegion { addr: peer.address, len: peer.length, rkey: peer.remote_key }
+}
+
+/// What is asked of connections.
+pub(super) fn connect_options(plan: &PairPlan) -> Result<ConnectOptions, TransportError> {
+    let settings = &plan.settings;
+    let path_mtu = match settings.path_mtu {
+        None => None,
+        Some(bytes) => Some(Mtu::from_bytes(bytes).ok_or_else(|| {
+            TransportError::Unsupported(format!(
+                "path MTU {bytes} is none of 256, 512, 1024, 2048, 4096"
+            ))
+        })?),
+    };
+    Ok(ConnectOptions {
+        // Of the queue pair; a flush is a write, of nothing. The region has its own.
+        access: plan.access() | Access::REMOTE_WRITE,
+        path_mtu,
+        qkey: if settings.manager { cm::DATAGRAM_QKEY } else { DEFAULT_QKEY },
+        service_level: settings.service_level,
+        traffic_class: settings.traffic_class,
+        timeout: settings.timeout,
+        retry: settings.retry,
+        ..ConnectOptions::default()
+    })
+}
