@@ -103,6 +103,7 @@ const INSTEAD: &[(&[&str], &str)] = &[
         &["-g", "--mcg", "-M", "--MGID", "--connectionless"],
         "multicast is not measured; --transport verbs-ud-send sends datagrams to one receiver",
     ),
+    (&["--use-old-post-send"], "choose the interface: --post plain"),
     (&["--use-hugepages"], "write --pages 2M (or 1G), with --pages-fallback if normal ones do"),
     (
         &["--ipv6"],
@@ -158,7 +159,6 @@ const INSTEAD: &[(&[&str], &str)] = &[
             "-X",
             "--recv-post-list",
             "--mr-per-qp",
-            "--use-old-post-send",
             "--no-lock",
             "--no-ddp",
             "--use-ooo",

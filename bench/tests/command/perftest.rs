@@ -87,6 +87,7 @@ fn its_options_are_answered_with_ours() {
         ("run -g", &["-g of perftest", "multicast"]),
         ("run -M 255:1", &["-M of perftest", "multicast"]),
         ("run --ipv6", &["--ipv6 of perftest", "--gid-index"]),
+        ("run --use_old_post_send", &["--use_old_post_send of perftest", "--post plain"]),
         ("run --use_hugepages", &["--use_hugepages of perftest", "--pages 2M"]),
         ("run --bind_source_ip 10.0.0.1", &["--bind_source_ip of perftest", "tcp@INTERFACE"]),
         ("run --pin_cores=3", &["--pin_cores of perftest", "--cpus"]),
