@@ -275,7 +275,10 @@ pub(super) fn parse_depth(text: &str) -> Result<u32, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::transport::verbs::{MemorySettings, Node, PageSize};
 
     #[test]
     fn times() {
@@ -286,6 +289,43 @@ mod tests {
         for text in ["", "0", "s", "-1", "1h", "1e99", "9999999999", "inf", "..", "1.2.3"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Alone {
+        #[command(flatten)]
+        verbs: VerbsOptions,
+    }
+
+    fn verbs(line: &str) -> VerbsOptions {
+        let words = std::iter::once("verbs").chain(line.split_whitespace());
+        Alone::try_parse_from(words).unwrap().verbs
+    }
+
+    #[test]
+    fn the_server_follows_but_for_what_is_its_own() {
+        let options = verbs(
+            "-R --pages 2M --pages-fallback --numa 1 --odp --post extended --timestamps \
+             --gid 10.0.0.1 --peer-gid 10.0.0.2",
+        );
+        let (here, there) = (options.client(), options.server(Some("mlx5_0".to_owned())));
+        let memory = MemorySettings {
+            pages: PageSize::Huge2M,
+            fallback: true,
+            node: Node::Number(1),
+            on_demand: true,
+            ..MemorySettings::default()
+        };
+        for side in [&here, &there] {
+            assert!(side.manager);
+            assert_eq!((side.memory, side.post), (memory, PostMode::Extended));
+        }
+        assert_eq!(here.gid_address, Some("10.0.0.1".parse().unwrap()));
+        assert_eq!(there.gid_address, Some("10.0.0.2".parse().unwrap()));
+        assert_eq!(there.prefer.as_deref(), Some("mlx5_0"));
+        assert!(here.timestamps && !there.timestamps, "the server times nothing");
+        // An address is one side's: the other goes by its rule.
+        assert_eq!(verbs("--gid 10.0.0.1").server(None).gid_address, None);
     }
 
     #[test]

@@ -1,11 +1,22 @@
 //! Connected by the RDMA connection manager (`-R`): both ends in this namespace, since the kernel
 //! finds a device by the address of its interface, which `peer` does not have.
 
-use std::process::Command;
+use std::{net::SocketAddr, process::Command, thread};
+
+use fabricbench::{
+    plan::{Cell, Pattern, Payload, Service, VerbsName, VerbsOperation},
+    transport::{
+        Answer, Completed, Initiator as _, Opening as _, Operation, Patience, Responder as _,
+        StopReason, StopSignal, VerbsSettings,
+        verbs::{ManagedResponder, Pair, PairPlan, Ping, VerbsOpening, VerbsPort},
+    },
+};
+use fabricbench_verbs::{ConnectOptions, QueuePairOptions, cm};
 
 use crate::{
     document::{measured, without_figures},
     pair::{Resources, device, local_server, run},
+    process::PATIENCE,
 };
 
 #[test]
@@ -145,4 +156,48 @@ fn nothing_stays_behind() {
     }
     drop(server);
     before.are_back();
+}
+
+/// Whoever asks at the address without the right to is refused, and the client is served after.
+#[test]
+fn a_stranger_is_refused_and_the_client_served() {
+    let Some(_device) = device() else { return };
+    let settings = VerbsSettings { manager: true, ..VerbsSettings::default() };
+    let port = VerbsPort::open(&settings).unwrap();
+    let (transport, size) = ("verbs-send".parse().unwrap(), 64);
+    let plan = PairPlan {
+        cell: Cell { transport, pattern: Pattern::Latency, size },
+        verbs: VerbsName { service: Service::Rc, operation: VerbsOperation::Send },
+        payload: Payload::new(7),
+        depth: 1,
+        settings: settings.clone(),
+    };
+    let (near, far) = (Pair::open(&port, plan.clone()).unwrap(), Pair::open(&port, plan).unwrap());
+    let endpoint = far.endpoint();
+    let (responder, address) = ManagedResponder::listen(far, near.endpoint()).unwrap();
+    let stop = StopSignal::new();
+    thread::scope(|scope| {
+        let served = scope.spawn(|| Box::new(responder).serve(&stop));
+        for data in [&b""[..], b"let me in"] {
+            let error = stranger(&port, address, data).unwrap_err();
+            assert!(error.to_string().contains("REJECTED"), "{error}");
+        }
+        let opening = VerbsOpening::<Ping<false>>::new(near, settings, stop.clone());
+        let mut ping = opening.connect(&Answer::Managed { endpoint, address }).unwrap();
+        ping.submit(Operation { token: 7 }).unwrap();
+        let mut done = Completed::new();
+        ping.complete(Patience(PATIENCE), &mut done).unwrap();
+        assert_eq!(done.tokens(), [7]);
+        stop.give(StopReason::Finished);
+        assert_eq!(served.join().unwrap().unwrap().messages, 1);
+    });
+}
+
+fn stranger(port: &VerbsPort, address: SocketAddr, data: &[u8]) -> fabricbench_verbs::Result<()> {
+    let domain = port.context.alloc_pd()?;
+    let queue = port.context.create_completion_queue(4)?;
+    let queue_pair = domain.create_queue_pair(&queue, &queue, &QueuePairOptions::default())?;
+    let options = ConnectOptions::default();
+    let route = cm::Route::resolve(&port.context, &port.port, address, &options, PATIENCE)?;
+    route.connect(&queue_pair, &options, data, PATIENCE).map(drop)
 }
