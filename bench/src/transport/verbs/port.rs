@@ -4,7 +4,7 @@ use fabricbench_verbs::{Context, Error, GidChoice, Kind, Mtu, Port};
 
 use super::{PairPlan, TransportError, failed};
 use crate::{
-    plan::Service,
+    plan::{Pattern, Service, TransportName, VerbsName, VerbsOperation},
     report::{Path, PathKind},
     transport::VerbsSettings,
 };
@@ -83,6 +83,9 @@ impl VerbsPort {
     /// [`TransportError::Unsupported`] with the limit.
     pub fn admit(&self, plan: &PairPlan) -> Result<u32, TransportError> {
         let size = plan.cell.size;
+        if self.is_iwarp() {
+            admit_iwarp(plan.verbs, plan.cell.pattern).map_err(TransportError::Unsupported)?;
+        }
         if plan.verbs.service == Service::Ud {
             let active = self.port.active_mtu.map_or(u32::MAX, Mtu::bytes);
             let most = active.min(plan.settings.path_mtu.unwrap_or(active));
@@ -131,6 +134,20 @@ impl VerbsPort {
     }
 }
 
+/// iWARP is a subset of what the other kinds do (RFC 5040, section 1): it connects always, and has
+/// neither immediates nor atomics. A push is confirmed by a send with an immediate.
+fn admit_iwarp(verbs: VerbsName, pattern: Pattern) -> Result<(), String> {
+    let has = matches!(verbs.operation, VerbsOperation::Write | VerbsOperation::Send);
+    if has && verbs.service == Service::Rc && pattern == Pattern::Latency {
+        return Ok(());
+    }
+    Err(format!(
+        "{} in the pattern {pattern} on iWARP, which has no immediates, atomics, UC or UD: \
+         measured there are verbs-write and verbs-send in the pattern latency",
+        TransportName::Verbs(verbs)
+    ))
+}
+
 /// No RDMA here is a property of the host; anything else is a failure.
 fn absent(error: Error) -> TransportError {
     match error {
@@ -140,5 +157,26 @@ fn absent(error: Error) -> TransportError {
         | Error::NoActivePort { .. }
         | Error::NodeAbsent { .. } => TransportError::Unsupported(error.to_string()),
         other => TransportError::Failed(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_iwarp_lacks_is_refused_by_name() {
+        let admit =
+            |service, operation, pattern| admit_iwarp(VerbsName { service, operation }, pattern);
+        for operation in [VerbsOperation::Write, VerbsOperation::Send] {
+            assert_eq!(admit(Service::Rc, operation, Pattern::Latency), Ok(()));
+            assert!(admit(Service::Rc, operation, Pattern::Bandwidth).is_err());
+            assert!(admit(Service::Uc, operation, Pattern::Latency).is_err());
+        }
+        let refused = admit(Service::Rc, VerbsOperation::FetchAdd, Pattern::Latency).unwrap_err();
+        assert!(
+            refused.starts_with("verbs-fetch-add in the pattern latency on iWARP"),
+            "{refused}"
+        );
     }
 }
