@@ -230,3 +230,20 @@ fn threads_measure_together() {
         }
     }
 }
+
+/// One command for every pair of service and operation that there is.
+#[test]
+fn one_command_sweeps_all_that_verbs_have() {
+    let Some(_device) = device() else { return };
+    let server = server();
+    let document = run(&server, "--transport verbs -s 64 -n 40 --rounds 1", 0);
+    let mut names: Vec<_> =
+        document.cells().iter().map(|cell| cell["transport"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), RELIABLE.len() + UNRELIABLE.len());
+    for cell in document.cells() {
+        assert_eq!(cell["status"], "measured", "{cell}");
+        assert!(cell["payload"]["verified_messages"].as_u64().unwrap() > 0, "{cell}");
+    }
+}
