@@ -1,7 +1,9 @@
-//! What the verbs transports can carry: the one table of services, operations and patterns.
+//! What the verbs transports can carry: operations, their names and patterns. Which service has which
+//! operation is told by the table of the verbs crate.
 
 use std::fmt;
 
+use fabricbench_verbs::{OperationKind, Transport};
 use serde::{Deserialize, Serialize};
 
 use super::Pattern;
@@ -27,6 +29,16 @@ impl Service {
     #[must_use]
     pub fn is_lossy(self) -> bool {
         self != Self::Rc
+    }
+
+    /// As the verbs crate names it.
+    #[must_use]
+    pub fn transport(self) -> Transport {
+        match self {
+            Self::Rc => Transport::ReliableConnection,
+            Self::Uc => Transport::UnreliableConnection,
+            Self::Ud => Transport::UnreliableDatagram,
+        }
     }
 
     fn word(self) -> &'static str {
@@ -72,21 +84,21 @@ pub enum VerbsOperation {
 pub const ATOMIC_BYTES: u64 = 8;
 
 use Pattern::{Bandwidth, Bidirectional, Fetch, Latency, Rate};
-use Service::{Rc, Uc, Ud};
 use VerbsOperation as Op;
 
 const PUSHED: &[Pattern] = &[Latency, Bandwidth, Bidirectional, Rate];
 
-/// Operation, its name, the services that have it (table 35 of the InfiniBand specification,
-/// volume 1, 1.4: "Work request operation types"), and the patterns that it can be measured in.
-const TABLE: [(Op, &str, &[Service], &[Pattern]); 7] = [
-    (Op::Write, "write", &[Rc, Uc], PUSHED),
-    (Op::WriteImm, "write-imm", &[Rc, Uc], PUSHED),
-    (Op::Send, "send", &[Rc, Uc, Ud], PUSHED),
-    (Op::SendImm, "send-imm", &[Rc, Uc, Ud], PUSHED),
-    (Op::Read, "read", &[Rc], &[Latency, Fetch, Rate]),
-    (Op::FetchAdd, "fetch-add", &[Rc], &[Latency, Rate]),
-    (Op::CompareSwap, "compare-swap", &[Rc], &[Latency, Rate]),
+type Row = (Op, &'static str, OperationKind, &'static [Pattern]);
+
+/// Operation, its name, as the verbs crate names it, and the patterns that it can be measured in.
+const TABLE: [Row; 7] = [
+    (Op::Write, "write", OperationKind::Write, PUSHED),
+    (Op::WriteImm, "write-imm", OperationKind::WriteImm, PUSHED),
+    (Op::Send, "send", OperationKind::Send, PUSHED),
+    (Op::SendImm, "send-imm", OperationKind::SendImm, PUSHED),
+    (Op::Read, "read", OperationKind::Read, &[Latency, Fetch, Rate]),
+    (Op::FetchAdd, "fetch-add", OperationKind::FetchAdd, &[Latency, Rate]),
+    (Op::CompareSwap, "compare-swap", OperationKind::CompareSwap, &[Latency, Rate]),
 ];
 
 impl VerbsOperation {
@@ -101,7 +113,7 @@ impl VerbsOperation {
         Self::CompareSwap,
     ];
 
-    fn row(self) -> &'static (Op, &'static str, &'static [Service], &'static [Pattern]) {
+    fn row(self) -> &'static Row {
         // Every operation has its row: a test holds that.
         TABLE.iter().find(|row| row.0 == self).unwrap_or(&TABLE[0])
     }
@@ -112,10 +124,10 @@ impl VerbsOperation {
         self.row().1
     }
 
-    /// The services that have it.
+    /// Whether `service` has it.
     #[must_use]
-    pub fn services(self) -> &'static [Service] {
-        self.row().2
+    pub fn is_of(self, service: Service) -> bool {
+        service.transport().supports(self.row().2)
     }
 
     /// The patterns it can be measured in.
@@ -158,7 +170,7 @@ impl VerbsName {
         Service::ALL.into_iter().flat_map(|service| {
             VerbsOperation::ALL
                 .into_iter()
-                .filter(move |operation| operation.services().contains(&service))
+                .filter(move |operation| operation.is_of(service))
                 .map(move |operation| Self { service, operation })
         })
     }
@@ -177,12 +189,12 @@ impl VerbsName {
         let name = if name == "atomic" { Op::FetchAdd.name() } else { name };
         let operation =
             VerbsOperation::ALL.into_iter().find(|known| known.name() == name).ok_or(None)?;
-        if operation.services().contains(&service) {
+        if operation.is_of(service) {
             return Ok(Self { service, operation });
         }
         let has: Vec<_> = VerbsOperation::ALL
             .into_iter()
-            .filter(|known| known.services().contains(&service))
+            .filter(|known| known.is_of(service))
             .map(VerbsOperation::name)
             .collect();
         Err(Some(format!("{service} has no {name}; it has {}", has.join(", "))))
@@ -214,10 +226,15 @@ mod tests {
 
     #[test]
     fn what_a_service_lacks_is_refused_by_name() {
-        let refused = VerbsName::parse("ud-write", Rc).unwrap_err().unwrap();
+        let refused = VerbsName::parse("ud-write", Service::Rc).unwrap_err().unwrap();
         assert_eq!(refused, "UD has no write; it has send, send-imm");
-        assert!(VerbsName::parse("uc-atomic", Rc).unwrap_err().unwrap().contains("no fetch-add"));
-        assert!(VerbsName::parse("read", Uc).is_err(), "the default service counts");
-        assert_eq!(VerbsName::parse("teleport", Rc), Err(None));
+        assert!(
+            VerbsName::parse("uc-atomic", Service::Rc)
+                .unwrap_err()
+                .unwrap()
+                .contains("no fetch-add")
+        );
+        assert!(VerbsName::parse("read", Service::Uc).is_err(), "the default service counts");
+        assert_eq!(VerbsName::parse("teleport", Service::Rc), Err(None));
     }
 }
