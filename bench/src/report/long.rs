@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{CellRecord, Document, Status, number::figure, table::notes};
+use super::{CellRecord, CpuCost, Document, Status, number::figure, table::notes};
 use crate::plan::display_bytes;
 
 /// The rows as text.
@@ -23,6 +23,8 @@ pub fn long(document: &Document) -> String {
         "mean us",
         "MB/s",
         "messages/s",
+        "CPU us",
+        "peer CPU us",
         "status",
     ]);
     for cell in &document.cells {
@@ -36,8 +38,21 @@ pub fn long(document: &Document) -> String {
     }
     let table = table.trim_fmt();
     format!(
-        "{table}\nlatencies are half round trips, of reads and atomics whole ones; MB = 10^6 bytes\n\n{}",
+        "{table}\nlatencies are half round trips, of reads and atomics whole ones; MB = 10^6 bytes; CPU: processor time of \
+         each process a message\n\n{}",
         notes(document)
+    )
+}
+
+/// Processor time of one side a message, in microseconds.
+fn processor(cell: &CellRecord, of: impl Fn(&CpuCost) -> u64) -> String {
+    let messages = cell.settings.as_ref().map(|set| set.messages + set.warm_up_messages);
+    figure(
+        cell.cpu
+            .as_ref()
+            .zip(messages)
+            .filter(|(_, messages)| *messages > 0)
+            .map(|(cost, messages)| of(cost) as f64 / messages as f64 / 1e3),
     )
 }
 
@@ -64,6 +79,8 @@ fn row(cell: &CellRecord) -> Vec<String> {
         us(latency.map(|latency| latency.mean)),
         figure(throughput.map(|rate| rate.bytes_per_s / 1e6)),
         figure(throughput.map(|rate| rate.messages_per_s)),
+        processor(cell, |cost| cost.client_ns),
+        processor(cell, |cost| cost.server_ns),
         status.to_owned(),
     ]
 }
