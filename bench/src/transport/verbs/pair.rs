@@ -357,7 +357,8 @@ impl Pair {
         sleep.turn(waiting, receives.into_iter().chain(sends))
     }
 
-    /// How messages travel, which may not be what was asked for: see [`PairPlan::noticed`].
+    /// How messages travel, which may not be what was asked for: a write that is waited for by events
+    /// has an immediate.
     #[must_use]
     pub fn operation(&self) -> VerbsOperation {
         self.plan.verbs.operation
