@@ -65,6 +65,20 @@ impl Attachments {
             && self.regions.get(region.index as usize).is_some_and(|attached| attached.on_device)
     }
 
+    /// A range to receive into, as [`Attachments::segment`] gives it; not in memory on the device.
+    ///
+    /// A provider may get a short message inside its completion and copy it to the receive's
+    /// address on the processor (mlx5 does, up to 64 bytes), and memory on the device has none:
+    /// the copy would go to wherever in this process the offset points.
+    #[inline]
+    pub(crate) fn receive_segment(&self, local: Local) -> Result<sys::ibv_sge, PostError> {
+        let segment = self.segment(local)?;
+        if local.length != 0 && self.is_on_device(local.region) {
+            return Err(PostError::unposted(PostFailure::ReceiveOnDevice));
+        }
+        Ok(segment)
+    }
+
     /// A range as the device wants it, checked to lie in a region of this queue.
     #[inline]
     pub(crate) fn segment(&self, local: Local) -> Result<sys::ibv_sge, PostError> {
@@ -84,6 +98,9 @@ impl Attachments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::list::RecvList;
+    use crate::post::{post_receive, push_receive};
+    use crate::work::RecvRequest;
 
     #[test]
     fn memory_on_the_device_is_told_from_the_hosts() {
@@ -93,5 +110,35 @@ mod tests {
         assert!(!attachments.is_on_device(host));
         let device = attachments.add(attached(true)).unwrap();
         assert!(attachments.is_on_device(device) && !attachments.is_on_device(host));
+    }
+
+    #[test]
+    fn nothing_is_received_into_memory_on_the_device() {
+        let mut attachments = Attachments::new();
+        let attached = |on_device| Attached { address: 0, length: 64, lkey: 1, on_device };
+        let host = attachments.add(attached(false)).unwrap();
+        let device = attachments.add(attached(true)).unwrap();
+        let reason = |local| attachments.receive_segment(local).map_err(|error| error.reason);
+        assert!(reason(host.range(0, 64)).is_ok());
+        assert_eq!(reason(device.range(0, 64)).err(), Some(PostFailure::ReceiveOnDevice));
+        assert_eq!(reason(device.range(63, 1)).err(), Some(PostFailure::ReceiveOnDevice));
+        // Without data there is nothing to copy: the receive of a write with immediate.
+        assert!(reason(device.range(64, 0)).is_ok());
+        assert!(matches!(reason(device.range(64, 1)), Err(PostFailure::OutOfRange { .. })));
+        // Sending from it is the device's own business.
+        assert!(attachments.segment(device.range(0, 64)).is_ok());
+    }
+
+    #[test]
+    fn receives_alone_and_in_lists_are_refused_before_the_provider_sees_them() {
+        let mut attachments = Attachments::new();
+        let device = Attached { address: 0, length: 64, lkey: 1, on_device: true };
+        let request = RecvRequest::new(1, attachments.add(device).unwrap().range(0, 8));
+        let alone = post_receive(&attachments, &request, |_, _| unreachable!("posted"));
+        assert_eq!(alone.unwrap_err().reason, PostFailure::ReceiveOnDevice);
+        let mut list = RecvList::<2>::empty(attachments.tag());
+        let pushed = push_receive(&attachments, &mut list, &request);
+        assert_eq!(pushed.unwrap_err().reason, PostFailure::ReceiveOnDevice);
+        assert!(list.is_empty());
     }
 }

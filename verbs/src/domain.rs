@@ -107,7 +107,8 @@ impl ProtectionDomain {
     }
 
     /// Allocates `length` bytes (at least one) of the device's own memory, whose content is not
-    /// defined, and registers them.
+    /// defined, and registers them. Peers reach it, and reads and atomics can bring data into it;
+    /// it cannot be received into, nor go inline.
     ///
     /// # Errors
     ///

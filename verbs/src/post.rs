@@ -198,7 +198,7 @@ pub(crate) fn post_receive(
     request: &RecvRequest,
     post: impl FnOnce(*mut sys::ibv_recv_wr, *mut *mut sys::ibv_recv_wr) -> i32,
 ) -> Result<(), PostError> {
-    let mut segment = attachments.segment(request.local)?;
+    let mut segment = attachments.receive_segment(request.local)?;
     let mut raw = sys::ibv_recv_wr {
         wr_id: request.id,
         next: ptr::null_mut(),
@@ -217,7 +217,7 @@ pub(crate) fn push_receive<const N: usize>(
     list: &mut RecvList<N>,
     request: &RecvRequest,
 ) -> Result<(), PostError> {
-    let segment = attachments.segment(request.local)?;
+    let segment = attachments.receive_segment(request.local)?;
     let mut raw = sys::ibv_recv_wr::zeroed();
     (raw.wr_id, raw.num_sge) = (request.id, i32::from(request.local.length != 0));
     let added = list.owner() == attachments.tag() && list.add(raw, segment);

@@ -290,6 +290,9 @@ fn create_raw(
     (attr.send_cq, attr.recv_cq) = (queues.send.as_ptr(), queues.recv.as_ptr());
     attr.srq = queues.shared.map_or(std::ptr::null_mut(), |queue| queue.shared().as_ptr());
     attr.qp_type = options.transport.code();
+    // `sq_sig_all` stays 0, also for safety: with it mlx5 may get what short reads and atomics
+    // bring inside their completions and copy it on the processor, to an address that memory on
+    // the device does not have.
     attr.cap = sys::ibv_qp_cap {
         max_send_wr: options.send_depth.max(1),
         max_recv_wr: options.recv_depth,

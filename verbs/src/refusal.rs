@@ -37,6 +37,10 @@ pub enum PostFailure {
     /// Memory on the device does not go inline: the provider would copy from an address that this
     /// process does not have.
     InlineFromDevice,
+    /// Memory on the device does not receive: a provider may copy short messages to it from their
+    /// completions, to an address that this process does not have. Writes, reads and atomics reach
+    /// it.
+    ReceiveOnDevice,
     /// More bytes than a message can have, 2^31 (InfiniBand specification, 9.4.3).
     MessageTooLong {
         /// Bytes asked for.
@@ -136,6 +140,10 @@ impl fmt::Display for PostError {
             }
             PostFailure::InlineFromDevice => f.write_str(
                 "the region is memory on the device, which does not go inline; post it without",
+            ),
+            PostFailure::ReceiveOnDevice => f.write_str(
+                "the region is memory on the device, which does not receive; receive into host \
+                 memory, or let the peer write",
             ),
             PostFailure::MessageTooLong { length } => write!(
                 f,

@@ -213,7 +213,8 @@ impl SendRequest {
 pub struct RecvRequest {
     /// The caller's number for it, found again in the completion.
     pub id: u64,
-    /// Where the message goes; its region needs [`Access::LOCAL_WRITE`](crate::Access).
+    /// Where the message goes; its region needs [`Access::LOCAL_WRITE`](crate::Access) and is not
+    /// memory on the device, unless the range is empty.
     pub local: Local,
 }
 
