@@ -74,7 +74,8 @@ impl ProtectionDomain {
     ///
     /// # Errors
     ///
-    /// [`Error::Call`], which names both GIDs; [`Error::Unsupported`] for options out of range.
+    /// [`Error::Call`], which names both GIDs; [`Error::Unsupported`] for options out of range;
+    /// [`Error::Foreign`] and [`Error::PortNotFound`] for a port that this domain's device has not.
     pub fn create_address_handle(
         &self,
         port: &Port,
@@ -83,8 +84,11 @@ impl ProtectionDomain {
         options: &ConnectOptions,
     ) -> Result<AddressHandle> {
         options.check(&port.device)?;
+        let device = self.0.context();
+        own_port(port, device.name(), device.limits().ports)?;
         let mut address = address(port, gid, remote, options)?;
-        // SAFETY: the domain is alive, and `address` is a complete description.
+        // SAFETY: the domain is alive, and `address` is a complete description with a port that
+        // the device has.
         let raw = unsafe { sys::ibv_create_ah(self.0.as_ptr(), &raw mut address) };
         let raw = NonNull::new(raw).ok_or_else(|| {
             let errno = io::Error::last_os_error();
@@ -95,6 +99,19 @@ impl ProtectionDomain {
         let path_mtu = path_mtu(local, remote.path_mtu, options.path_mtu);
         Ok(AddressHandle(Arc::new(Handle { raw, domain: Arc::clone(&self.0), path_mtu })))
     }
+}
+
+/// Refuses a port that is not one of `device`'s, numbered from 1 to `ports`. Some providers make
+/// the handle without the kernel, and look the port up in tables of that length.
+fn own_port(port: &Port, device: &str, ports: u8) -> Result<()> {
+    if port.device != device {
+        return Err(Error::Foreign { what: "the port", parent: "device" });
+    }
+    if port.number == 0 || port.number > ports {
+        let (device, port) = (device.to_owned(), port.number);
+        return Err(Error::PortNotFound { device, port, ports });
+    }
+    Ok(())
 }
 
 /// A destination as a queue pair knows it, from [`QueuePair::attach_peer`].
@@ -169,6 +186,34 @@ impl QueuePair {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::{Kind, LinkLayer, PortState};
+
+    #[test]
+    fn a_handle_is_for_a_port_that_the_device_has() {
+        let mut port = Port {
+            device: "dev0".into(),
+            number: 2,
+            kind: Kind::Other,
+            emulated: false,
+            link_layer: LinkLayer::ETHERNET,
+            state: PortState::ACTIVE,
+            active_mtu: None,
+            max_mtu: None,
+            max_message: 1 << 30,
+            lid: 0,
+            gid_slots: 8,
+            gigabits: None,
+            netdev: None,
+        };
+        own_port(&port, "dev0", 2).unwrap();
+        assert!(matches!(own_port(&port, "dev1", 2), Err(Error::Foreign { .. })));
+        // The fields are the caller's to change.
+        for number in [0, 3, u8::MAX] {
+            port.number = number;
+            let error = own_port(&port, "dev0", 2).unwrap_err();
+            assert!(matches!(error, Error::PortNotFound { ports: 2, .. }), "{error}");
+        }
+    }
 
     #[test]
     fn the_header_has_the_size_of_the_c_structure() {
