@@ -52,8 +52,9 @@ impl Drop for Channel {
 
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the structure is public, and alive as long as `self`.
-        let fd = unsafe { self.raw.as_ref() }.fd;
+        // SAFETY: the structure is public, and alive as long as `self`. Only this field is looked
+        // at: libibverbs counts queues in another, maybe now.
+        let fd = unsafe { (*self.as_ptr()).fd };
         // SAFETY: the descriptor stays open as long as the channel, which `self` keeps.
         unsafe { BorrowedFd::borrow_raw(fd) }
     }

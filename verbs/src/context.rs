@@ -260,6 +260,10 @@ impl Context {
     fn gid_entries(&self, number: u8, slots: u32) -> Option<Vec<GidEntry>> {
         // The call gives the entries of all ports, whose tables may differ in length.
         let room = slots as usize * usize::from(self.limits().ports);
+        if room == 0 {
+            // The bindings look at the first place.
+            return Some(Vec::new());
+        }
         let mut raw: Vec<sys::ibv_gid_entry> =
             (0..room).map(|_| sys::ibv_gid_entry::zeroed()).collect();
         // SAFETY: `raw` has room for the number of entries the call is told.

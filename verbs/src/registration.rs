@@ -150,7 +150,8 @@ impl Registration {
             on_demand: options.on_demand,
             on_device: false,
         };
-        let address = start.addr() as u64;
+        // Exposed, since providers make a pointer of it again where they copy on the processor.
+        let address = start.expose_provenance() as u64;
         Ok(Self::made(mr, Storage::Host(mapping), address, length, backing, domain))
     }
 

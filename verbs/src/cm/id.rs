@@ -186,8 +186,10 @@ impl Id {
     pub(crate) fn device(&self) -> Option<String> {
         // SAFETY: the identifier is alive and its structure public.
         let context = unsafe { self.raw.as_ref() }.verbs;
-        // SAFETY: null, or a context that librdmacm keeps open.
-        let device = unsafe { context.as_ref() }?.device;
+        let context = NonNull::new(context)?.as_ptr();
+        // SAFETY: a context that librdmacm keeps open. Only this field is looked at: others have
+        // locks that other threads may hold.
+        let device = unsafe { (*context).device };
         // SAFETY: null, or a device of the list that librdmacm keeps.
         let device = unsafe { device.as_ref() }?;
         // SAFETY: the name is a string of the device, NUL-terminated in its array.

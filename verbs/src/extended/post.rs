@@ -280,9 +280,13 @@ unsafe fn post(
 ///
 /// `qp` is alive.
 unsafe fn has_atomics(qp: *mut sys::ibv_qp_ex) -> bool {
+    // Field by field: a reference to the whole would cover what other threads change, as by
+    // acknowledging an event.
     // SAFETY: the caller promises a queue pair; its structure is public.
-    let qp = unsafe { &*qp };
-    qp.wr_atomic_cmp_swp.is_some() && qp.wr_atomic_fetch_add.is_some()
+    let swap = unsafe { (*qp).wr_atomic_cmp_swp };
+    // SAFETY: as above.
+    let add = unsafe { (*qp).wr_atomic_fetch_add };
+    swap.is_some() && add.is_some()
 }
 
 /// Calls the functions that build one request in a batch.
