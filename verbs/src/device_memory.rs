@@ -59,27 +59,31 @@ impl DeviceMemory {
     /// and last word is what was there: a peer's write to those at the same time may be lost.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let (start, end) = words(offset, bytes.len());
-        if (start, end) == (offset, offset + bytes.len()) {
+        let whole = (start, end) == (offset, offset + bytes.len());
+        if whole && is_aligned(bytes) {
             return self.write_words(offset, bytes);
         }
-        let mut around = vec![0; end - start];
-        self.read_words(start, &mut around)?;
-        if let Some(place) = around.get_mut(offset - start..).and_then(|s| s.get_mut(..bytes.len()))
-        {
+        let mut around = Words::new(end - start);
+        if !whole {
+            self.read_words(start, around.as_bytes())?;
+        }
+        let place = around.as_bytes().get_mut(offset - start..);
+        if let Some(place) = place.and_then(|place| place.get_mut(..bytes.len())) {
             place.copy_from_slice(bytes);
         }
-        self.write_words(start, &around)
+        self.write_words(start, around.as_bytes())
     }
 
     /// Copies the bytes at `offset`, which the caller has checked to be inside, into `bytes`.
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> io::Result<()> {
         let (start, end) = words(offset, bytes.len());
-        if (start, end) == (offset, offset + bytes.len()) {
+        if (start, end) == (offset, offset + bytes.len()) && is_aligned(bytes) {
             return self.read_words(offset, bytes);
         }
-        let mut around = vec![0; end - start];
-        self.read_words(start, &mut around)?;
-        if let Some(place) = around.get(offset - start..).and_then(|s| s.get(..bytes.len())) {
+        let mut around = Words::new(end - start);
+        self.read_words(start, around.as_bytes())?;
+        let place = around.as_bytes().get(offset - start..);
+        if let Some(place) = place.and_then(|place| place.get(..bytes.len())) {
             bytes.copy_from_slice(place);
         }
         Ok(())
@@ -87,16 +91,40 @@ impl DeviceMemory {
 
     fn write_words(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let (from, length) = (bytes.as_ptr().cast(), bytes.len());
-        // SAFETY: the memory is alive, the range inside it, and `bytes` has that length.
+        // SAFETY: the memory is alive, the range inside it, and `bytes`, aligned for whole words,
+        // has that length.
         let code = unsafe { sys::ibv_memcpy_to_dm(self.as_ptr(), offset as u64, from, length) };
         if code == 0 { Ok(()) } else { Err(errno_of(code)) }
     }
 
     fn read_words(&self, offset: usize, bytes: &mut [u8]) -> io::Result<()> {
         let (to, length) = (bytes.as_mut_ptr().cast(), bytes.len());
-        // SAFETY: the memory is alive, the range inside it, and `bytes` has room for it.
+        // SAFETY: the memory is alive, the range inside it, and `bytes`, aligned for whole words,
+        // has room for it.
         let code = unsafe { sys::ibv_memcpy_from_dm(to, self.as_ptr(), offset as u64, length) };
         if code == 0 { Ok(()) } else { Err(errno_of(code)) }
+    }
+}
+
+/// Whether a provider that copies word by word (mlx5) can do so at the host's end.
+fn is_aligned(bytes: &[u8]) -> bool {
+    bytes.as_ptr().addr().is_multiple_of(WORD)
+}
+
+/// Bytes in whole words, for what is not aligned to them.
+struct Words(Vec<u32>);
+
+impl Words {
+    /// All zero, with place for `length` bytes, which is a multiple of a word.
+    fn new(length: usize) -> Self {
+        Self(vec![0; length / WORD])
+    }
+
+    fn as_bytes(&mut self) -> &mut [u8] {
+        let length = size_of_val(self.0.as_slice());
+        // SAFETY: the same bytes, borrowed as long; they need no alignment and any value is valid
+        // as either type.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), length) }
     }
 }
 
@@ -127,7 +155,8 @@ pub(crate) mod stub {
         if length == 32 {
             return libc::EIO;
         }
-        if !length.is_multiple_of(4) || !offset.is_multiple_of(4) {
+        if !length.is_multiple_of(4) || !offset.is_multiple_of(4) || !from.addr().is_multiple_of(4)
+        {
             return libc::EINVAL;
         }
         // SAFETY: `dm` is the first field of a stub, which is alive during the test.
@@ -144,7 +173,7 @@ pub(crate) mod stub {
         offset: u64,
         length: usize,
     ) -> c_int {
-        if !length.is_multiple_of(4) || !offset.is_multiple_of(4) {
+        if !length.is_multiple_of(4) || !offset.is_multiple_of(4) || !to.addr().is_multiple_of(4) {
             return libc::EINVAL;
         }
         // SAFETY: as above.
@@ -192,6 +221,21 @@ mod tests {
         memory.read(10, &mut one).unwrap();
         assert_eq!(&one, b"e");
         memory.read(64, &mut []).unwrap();
+    }
+
+    #[test]
+    fn the_provider_gets_aligned_words_whatever_the_callers_are() {
+        let mut stub = stub::new();
+        let memory = stub::memory(&mut stub);
+        let mut buffer = Words::new(24);
+        for shift in 0..WORD {
+            let bytes = &mut buffer.as_bytes()[shift..shift + 16];
+            bytes.fill(shift as u8 + 1);
+            memory.write(8, bytes).unwrap();
+            bytes.fill(0);
+            memory.read(8, bytes).unwrap();
+            assert!(bytes.iter().all(|&byte| byte == shift as u8 + 1), "{shift}: {bytes:?}");
+        }
     }
 
     #[test]
