@@ -16,6 +16,14 @@
 //!
 //! libibverbs is loaded when the program starts and need not be there: [`devices`] then says so.
 //!
+//! # What it relies on
+//!
+//! Objects are `Send` and `Sync` where libibverbs says that any thread may use them, so providers
+//! must do their locking: do not run a program that uses one object in several threads with
+//! `MLX5_SINGLE_THREADED` or `MLX4_SINGLE_THREADED` in its environment, which takes the locks of
+//! those providers away. A child made by `fork` must not use what its parent made: it does not even
+//! have the memory of regions.
+//!
 //! # What there is
 //!
 //! | module | what |
