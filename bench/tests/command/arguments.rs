@@ -144,3 +144,19 @@ fn messages_too_large_for_memory_are_left_out_alone() {
         without_figures(cell, "unsupported", &["4000000000 B", "memory"]);
     }
 }
+
+/// Who asks for UD alone has named no write.
+#[test]
+fn a_service_picks_among_transports_that_nobody_named() {
+    for (arguments, transports) in [
+        ("-c UD", "verbs-ud-send,grpc@ipoib,grpc@ethernet"),
+        ("-c UC", "verbs-uc-write,verbs-uc-send,grpc@ipoib,grpc@ethernet"),
+        ("-c UD --transport verbs", "verbs-ud-send,verbs-ud-send-imm"),
+    ] {
+        // Nobody listens: the plan is there all the same.
+        let finished = run(&format!("run 127.0.0.1:1 --format json -s 8 {arguments}"));
+        let planned = Document::read(&finished.stdout).0["plan"]["transports"].clone();
+        let planned: Vec<String> = serde_json::from_value(planned).unwrap();
+        assert_eq!(planned.join(","), transports, "{arguments}");
+    }
+}

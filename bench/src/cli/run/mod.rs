@@ -55,10 +55,16 @@ pub(super) struct RunArguments {
     /// where both sides are on one host]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     transport: Vec<String>,
-    /// Service of the verbs transports that name none, as perftest's -c
-    #[arg(short = 'c', long = "connection", value_name = "SERVICE", value_enum,
-          ignore_case = true, default_value_t = ServiceName::Rc)]
-    service: ServiceName,
+    /// Service of the verbs transports that name none, as perftest's -c; with the transport `verbs`,
+    /// and with none, the operations that it has [default: rc]
+    #[arg(
+        short = 'c',
+        long = "connection",
+        value_name = "SERVICE",
+        value_enum,
+        ignore_case = true
+    )]
+    service: Option<ServiceName>,
     /// Patterns, separated by commas [default: latency, bandwidth; of reads fetch, of atomics rate]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pattern: Vec<PatternName>,
