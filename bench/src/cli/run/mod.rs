@@ -35,11 +35,11 @@ use crate::{
     clock::TscClock,
     control::{Client, ConnectError, parse_host},
     engine::WarmUp,
-    plan::{Pattern, Plan, Service, Sizes},
+    plan::{Cell, Pattern, Plan, Service, Sizes, TransportName},
     report::{Document, PerftestColumns, ResultFile, Status, csv, long, perftest, table},
     run::{Rules, RunError, unmeasured},
     session::{Affinity, Host, Initiating, MOST_THREADS, bind_thread},
-    transport::{StopReason, StopSignal, verbs::VerbsPort},
+    transport::{CompletionMode, StopReason, StopSignal, verbs::VerbsPort},
 };
 
 #[derive(Debug, Args)]
@@ -281,7 +281,10 @@ fn measure(
         }
     };
     document.server = Some(client.there.environment.clone());
-    document.warnings = warnings(&here, &client.there);
+    let verbs = |cell: &Cell| matches!(cell.transport, TransportName::Verbs(_));
+    let polls = arguments.verbs.client().completions == CompletionMode::Poll
+        && plan.cells.iter().any(verbs);
+    document.warnings = warnings(&here, &client.there, arguments.threads, polls);
     let initiating = match initiating(arguments, &here, &client, stop.clone()) {
         Ok(initiating) => initiating,
         Err(failure) => return Err(not_begun(document, file, failure)),
