@@ -70,10 +70,18 @@ pub(super) fn search<C: Clock + Sync>(
         }
     }
     let text = format!(
-        "best of {trials} trials of {TRIAL:?}: {:.2} times the rate of the settings given",
+        "{}: the best of {trials} trials of {TRIAL:?}, {:.2} times the rate of the settings given",
+        options(best),
         fastest / first
     );
     Ok(Found { tuning: best, text })
+}
+
+/// What to type for the same.
+fn options(tuning: VerbsTuning) -> String {
+    let VerbsTuning { depth, post_list, completion_moderation, inline } = tuning;
+    let inline = inline.map_or_else(String::new, |inline| format!(" -I {inline}"));
+    format!("-l {post_list} -Q {completion_moderation} -t {depth}{inline}")
 }
 
 /// From the best so far, those to try instead.
@@ -156,6 +164,15 @@ mod tests {
             assert!(tuning.completion_moderation >= tuning.post_list, "{tuning:?}");
             assert!(tuning.depth >= 4 * tuning.post_list && tuning.depth <= 1024, "{tuning:?}");
         }
+    }
+
+    #[test]
+    fn what_was_found_is_said_as_options() {
+        let tuning =
+            VerbsTuning { depth: 256, post_list: 16, completion_moderation: 64, inline: None };
+        assert_eq!(options(tuning), "-l 16 -Q 64 -t 256");
+        let tuning = VerbsTuning { inline: Some(0), ..tuning };
+        assert_eq!(options(tuning), "-l 16 -Q 64 -t 256 -I 0");
     }
 
     #[test]
