@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use super::{CellRecord, Document, Status};
+use super::{CellRecord, Document, Status, table::tuned};
 use crate::plan::Pattern;
 
 /// What perftest's options change in its columns.
@@ -232,6 +232,9 @@ fn notes(document: &Document, columns: PerftestColumns) -> String {
         let unit = if columns.gigabits { "Gb: 10^9 bits" } else { "MB: 2^20 bytes" };
         note(&mut text, &format!("{unit}; the clock stops when the last message is confirmed"));
         note(&mut text, "BW peak: the fastest round, not the fastest single message");
+    }
+    for line in tuned(document) {
+        note(&mut text, &line);
     }
     for warning in &document.warnings {
         note(&mut text, &format!("warning: {warning}"));

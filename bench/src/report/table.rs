@@ -17,8 +17,8 @@ pub fn table(document: &Document) -> String {
             cells.any(|cell| cell.pattern == pattern && cell.transport == **transport)
         };
         let columns: Vec<_> = document.plan.transports.iter().filter(has).collect();
-        for columns in columns.chunks(COLUMNS) {
-            let _ = writeln!(text, "{}\n{}\n", title(pattern), block(document, pattern, columns));
+        for columns in beside(&columns) {
+            let _ = writeln!(text, "{}\n{}\n", title(pattern), block(document, pattern, &columns));
         }
     }
     text.push_str(&notes(document));
@@ -30,6 +30,9 @@ pub fn table(document: &Document) -> String {
 pub(super) fn notes(document: &Document) -> String {
     let mut text = columns(document);
     text.push_str(&absences(document));
+    for line in tuned(document) {
+        let _ = writeln!(text, "{line}");
+    }
     for warning in &document.warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
@@ -54,8 +57,29 @@ fn title(pattern: Pattern) -> &'static str {
     }
 }
 
-/// Transports side by side: more would not fit a terminal.
-const COLUMNS: usize = 7;
+/// Characters of a line: more would wrap in many a terminal.
+const LINE: usize = 100;
+
+/// The widest figure, `RT 1,234 (5,678)`.
+const FIGURE: usize = 16;
+
+/// As many transports side by side as fit a line, then the next.
+fn beside<'a>(transports: &[&'a TransportName]) -> Vec<Vec<&'a TransportName>> {
+    let mut blocks: Vec<Vec<&TransportName>> = Vec::new();
+    let mut width = LINE;
+    for &transport in transports {
+        let column = transport.to_string().len().max(FIGURE) + 2;
+        width += column;
+        if width > LINE {
+            width = "1023 KiB".len() + column;
+            blocks.push(Vec::new());
+        }
+        if let Some(block) = blocks.last_mut() {
+            block.push(transport);
+        }
+    }
+    blocks
+}
 
 fn block(document: &Document, pattern: Pattern, transports: &[&TransportName]) -> String {
     let mut table = Table::new();
@@ -116,7 +140,8 @@ fn shown(cell: &CellRecord) -> String {
 
 /// Which way each column went, and whether that was proven.
 fn columns(document: &Document) -> String {
-    let mut text = String::new();
+    // Verbs transports go one way all: said once, it is read.
+    let mut ways: Vec<(String, Vec<String>)> = Vec::new();
     for transport in &document.plan.transports {
         let measured =
             |cell: &&CellRecord| cell.transport == *transport && cell.status == Status::Measured;
@@ -129,9 +154,24 @@ fn columns(document: &Document) -> String {
             proven("server", cells.iter().map(|cell| cell.peer_counters.as_ref()))
         );
         let peer = peer.map_or_else(String::new, |peer| format!(" -> {}", place(peer)));
-        let _ = writeln!(text, "{transport}: {}{peer}; {proof}", describe(path));
+        let way = format!("{}{peer}; {proof}", describe(path));
+        match ways.iter_mut().find(|(known, _)| *known == way) {
+            Some((_, transports)) => transports.push(transport.to_string()),
+            None => ways.push((way, vec![transport.to_string()])),
+        }
     }
-    text
+    let line =
+        |(way, transports): &(String, Vec<String>)| format!("{}: {way}\n", transports.join(", "));
+    ways.iter().map(line).collect()
+}
+
+/// What a search found, which is what to type for it.
+pub(super) fn tuned(document: &Document) -> impl Iterator<Item = String> {
+    document.cells.iter().filter_map(|cell| {
+        let found = cell.settings.as_ref()?.transport.get("tuned")?;
+        let size = display_bytes(cell.size);
+        Some(format!("{} {} {size}: tuned: {found}", cell.transport, cell.pattern))
+    })
 }
 
 /// In how many rows the counters of one side prove the path.
@@ -186,18 +226,23 @@ fn absences(document: &Document) -> String {
     let mut reasons: Vec<(&str, Status, Vec<&CellRecord>)> = Vec::new();
     for cell in &document.cells {
         let Some(reason) = &cell.reason else { continue };
-        match reasons.iter_mut().find(|(known, status, cells)| {
-            known == reason
-                && *status == cell.status
-                && cells.first().is_some_and(|first| first.transport == cell.transport)
-        }) {
+        match reasons
+            .iter_mut()
+            .find(|(known, status, _)| known == reason && *status == cell.status)
+        {
             Some((_, _, cells)) => cells.push(cell),
             None => reasons.push((reason, cell.status, vec![cell])),
         }
     }
     let mut text = String::new();
     for (reason, status, cells) in reasons {
-        let Some(first) = cells.first() else { continue };
+        let mut transports: Vec<String> = Vec::new();
+        for cell in &cells {
+            let transport = cell.transport.to_string();
+            if !transports.contains(&transport) {
+                transports.push(transport);
+            }
+        }
         let status = match status {
             Status::Unsupported => "unsupported",
             Status::Failed => "failed",
@@ -207,7 +252,116 @@ fn absences(document: &Document) -> String {
             [only] => format!("{} {}", only.pattern, display_bytes(only.size)),
             several => format!("{} cells", several.len()),
         };
-        let _ = writeln!(text, "{}: {status} ({which}): {reason}", first.transport);
+        let _ = writeln!(text, "{}: {status} ({which}): {reason}", transports.join(", "));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{CellSettings, Environment, PlanRecord, SCHEMA, Throughput};
+
+    fn cell(transport: &str, size: u64) -> CellRecord {
+        CellRecord {
+            transport: transport.parse().unwrap(),
+            pattern: Pattern::Rate,
+            size,
+            status: Status::Measured,
+            reason: None,
+            path: Some(Path {
+                kind: PathKind::SoftRoce,
+                device: Some("rxe0".to_owned()),
+                port: Some(1),
+                interface: None,
+                emulated: true,
+                backing: None,
+                address: None,
+                mtu: None,
+                chosen: None,
+            }),
+            peer_path: None,
+            latency: None,
+            throughput: Some(Throughput { bytes_per_s: 8e3, messages_per_s: 1e3 }),
+            counters: None,
+            peer_counters: None,
+            cpu: None,
+            payload: None,
+            loss: None,
+            settings: Some(CellSettings {
+                depth: None,
+                warm_up_messages: 1,
+                messages: 1,
+                transport: std::collections::BTreeMap::new(),
+            }),
+            rounds: Vec::new(),
+        }
+    }
+
+    fn document(transports: &[&str], cells: Vec<CellRecord>) -> Document {
+        Document {
+            schema: SCHEMA.to_owned(),
+            fabricbench: "0".to_owned(),
+            complete: true,
+            started_unix_s: 0,
+            command: Vec::new(),
+            plan: PlanRecord {
+                transports: transports.iter().map(|name| name.parse().unwrap()).collect(),
+                patterns: vec![Pattern::Rate],
+                sizes: vec![8, 16],
+                stop: String::new(),
+                warm_up: String::new(),
+                rounds: 1,
+                seed: 0,
+                loop_kind: "closed".to_owned(),
+            },
+            client: Environment::default(),
+            server: None,
+            warnings: Vec::new(),
+            cells,
+        }
+    }
+
+    #[test]
+    fn what_holds_for_several_transports_is_said_once() {
+        let mut too_large = cell("verbs-ud-send", 16);
+        too_large.status = Status::Unsupported;
+        too_large.reason = Some("too large".to_owned());
+        let mut also = cell("verbs-ud-send-imm", 16);
+        also.status = Status::Unsupported;
+        also.reason = Some("too large".to_owned());
+        let cells = vec![cell("verbs-ud-send", 8), cell("verbs-ud-send-imm", 8), too_large, also];
+        let text = table(&document(&["verbs-ud-send", "verbs-ud-send-imm"], cells));
+        let both = "verbs-ud-send, verbs-ud-send-imm: ";
+        let lines: Vec<_> = text.lines().filter_map(|line| line.strip_prefix(both)).collect();
+        assert_eq!(
+            lines,
+            [
+                "soft-RoCE (EMULATED) rxe0 port 1; no counters on the client, no counters on the server",
+                "unsupported (2 cells): too large"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_search_says_what_it_found() {
+        let mut found = cell("verbs-send", 8);
+        let settings = found.settings.as_mut().unwrap();
+        settings.transport.insert("tuned".to_owned(), "-l 16: the best".to_owned());
+        let text = table(&document(&["verbs-send"], vec![found, cell("verbs-send", 16)]));
+        assert!(text.ends_with("verbs-send rate 8 B: tuned: -l 16: the best\n"), "{text}");
+    }
+
+    #[test]
+    fn a_table_fits_a_line() {
+        let names: Vec<String> =
+            crate::plan::VerbsName::all().map(|name| name.to_string()).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let cells = names.iter().map(|name| cell(name, 8)).collect();
+        let text = table(&document(&names, cells));
+        let rows = text.lines().filter(|line| line.trim_start().starts_with("size"));
+        let columns: Vec<_> = rows.map(|row| (row.len(), row.split_whitespace().count())).collect();
+        assert_eq!(columns.iter().map(|(_, count)| count - 1).sum::<usize>(), 13, "{text}");
+        assert!(columns.iter().all(|(width, _)| *width <= LINE), "{columns:?}");
+    }
 }

@@ -171,7 +171,9 @@ fn a_datagram_longer_than_the_path_mtu_is_refused_by_name() {
         );
         let reason = cell["reason"].as_str().unwrap();
         assert!(
-            reason.contains(&format!("over the path MTU of rxe0 port 1: {most} B")),
+            reason.contains(&format!(
+                "over the path MTU of rxe0 port 1, the most that a datagram carries: {most} B"
+            )),
             "{reason}"
         );
     }
@@ -203,7 +205,7 @@ fn settings_that_were_searched_for_are_shown_with_the_figure() {
     for cell in document.cells() {
         let settings = &cell["settings"]["transport"];
         let text = settings["tuned"].as_str().unwrap();
-        assert!(text.starts_with("best of ") && text.contains("times the rate"), "{text}");
+        assert!(text.starts_with("-l ") && text.contains("times the rate"), "{text}");
         let number = |name: &str| settings[name].as_str().unwrap().parse::<u64>().unwrap();
         assert!(number("post list") >= 1 && number("completion moderation") >= 1);
         assert!(cell["settings"]["depth"].as_u64().unwrap() >= 4 * number("post list"));

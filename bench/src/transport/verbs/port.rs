@@ -91,7 +91,7 @@ impl VerbsPort {
             let most = active.min(plan.settings.path_mtu.unwrap_or(active));
             if size > u64::from(most) {
                 return Err(TransportError::Unsupported(format!(
-                    "a datagram of {size} B is over the path MTU of {} port {}: {most} B",
+                    "over the path MTU of {} port {}, the most that a datagram carries: {most} B",
                     self.port.device, self.port.number
                 )));
             }
@@ -99,8 +99,8 @@ impl VerbsPort {
         let most = self.port.max_message;
         u32::try_from(size).ok().filter(|&size| size <= most).ok_or_else(|| {
             TransportError::Unsupported(format!(
-                "a message of {} B is over the limit of {} port {}: max_msg_sz is {most} B",
-                size, self.port.device, self.port.number
+                "over the largest message of {} port {}: max_msg_sz is {most} B",
+                self.port.device, self.port.number
             ))
         })
     }
