@@ -119,14 +119,15 @@ impl Client {
         stop: &StopSignal,
         mut queued: impl FnMut(u64),
     ) -> Result<Self, ConnectError> {
-        let stream = reach(host, port, patience, stop)?;
+        let (stream, address) = reach(host, port, patience, stop)?;
         greet_server(&stream, stop)?;
-        let address = stream.peer_addr()?.ip();
-        let link = Link::new(stream, patience, stop.clone())?;
-        link.say(Request::Begin(Box::new(here.clone())))?;
+        let link = Link::new(stream, address.to_string(), patience, stop.clone())?;
+        let address = address.ip();
+        let said = link.say(Request::Begin(Box::new(here.clone())));
         let there = loop {
-            // Its signs of life bound this wait, not the length of the queue.
-            match link.hear(Duration::MAX)? {
+            // Its signs of life bound this wait, not the length of the queue. A server that closed
+            // before it heard us has most likely said why.
+            match link.hear(Duration::MAX).map_err(|lost| said.clone().err().unwrap_or(lost))? {
                 Reply::Queued { before } => queued(before),
                 Reply::Welcome(there) => break *there,
                 Reply::Refused(refusal) => {
@@ -214,7 +215,7 @@ fn reach(
     port: u16,
     patience: Duration,
     stop: &StopSignal,
-) -> Result<TcpStream, ConnectError> {
+) -> Result<(TcpStream, SocketAddr), ConnectError> {
     const TURN: Duration = Duration::from_millis(50);
     // Connecting is bounded by `patience`, and then has more to tell.
     let deadline = Instant::now() + patience + Duration::from_secs(1);
@@ -242,7 +243,11 @@ fn reach(
 /// The least time one address is given.
 const SHORTEST_TRY: Duration = Duration::from_millis(100);
 
-fn connect_any(host: &str, port: u16, patience: Duration) -> Result<TcpStream, ConnectError> {
+fn connect_any(
+    host: &str,
+    port: u16,
+    patience: Duration,
+) -> Result<(TcpStream, SocketAddr), ConnectError> {
     let deadline = Instant::now() + patience;
     let addresses: Vec<SocketAddr> = resolve(host, port)
         .map_err(|source| ConnectError::Resolve { host: host.to_owned(), source })?;
@@ -252,7 +257,7 @@ fn connect_any(host: &str, port: u16, patience: Duration) -> Result<TcpStream, C
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left / u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
         match TcpStream::connect_timeout(address, share.max(SHORTEST_TRY)) {
-            Ok(stream) => return Ok(stream),
+            Ok(stream) => return Ok((stream, *address)),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 tried.push(format!("{address} did not answer within {share:.1?}"));
             }

@@ -59,12 +59,17 @@ pub struct Link<S, R> {
 
 impl<S: Serialize, R: DeserializeOwned + Send + 'static> Link<S, R> {
     /// Takes over a greeted connection. `lost` is given when the peer closes it, breaks the
-    /// protocol, or is silent for `silence` ([`SHORTEST_SILENCE`] at the least).
+    /// protocol, or is silent for `silence` ([`SHORTEST_SILENCE`] at the least). `peer` names it: a
+    /// connection that was reset does not know any more.
     ///
     /// # Errors
     /// The socket refuses its time-outs, or no thread can be had.
-    pub fn new(stream: TcpStream, silence: Duration, lost: StopSignal) -> io::Result<Self> {
-        let peer = stream.peer_addr()?.to_string();
+    pub fn new(
+        stream: TcpStream,
+        peer: String,
+        silence: Duration,
+        lost: StopSignal,
+    ) -> io::Result<Self> {
         let silence = silence.max(SHORTEST_SILENCE);
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(silence))?;
@@ -234,7 +239,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let raw = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
-        (Link::new(stream, silence, StopSignal::new()).unwrap(), raw)
+        (Link::new(stream, "a peer".to_owned(), silence, StopSignal::new()).unwrap(), raw)
     }
 
     const LONG: Duration = Duration::from_secs(20);
@@ -242,7 +247,8 @@ mod tests {
     #[test]
     fn both_ends_talk() {
         let (here, raw) = pair(LONG);
-        let there = Link::<u32, u32>::new(raw, LONG, StopSignal::new()).unwrap();
+        let there =
+            Link::<u32, u32>::new(raw, "a peer".to_owned(), LONG, StopSignal::new()).unwrap();
         here.say(4).unwrap();
         let heard = there.hear(LONG).unwrap();
         there.say(heard + 1).unwrap();
@@ -270,7 +276,9 @@ mod tests {
     #[test]
     fn signs_of_life_keep_a_quiet_peer() {
         let (here, raw) = pair(SHORTEST_SILENCE);
-        let there = Link::<u32, u32>::new(raw, SHORTEST_SILENCE, StopSignal::new()).unwrap();
+        let there =
+            Link::<u32, u32>::new(raw, "a peer".to_owned(), SHORTEST_SILENCE, StopSignal::new())
+                .unwrap();
         thread::sleep(SHORTEST_SILENCE * 2);
         here.say(1).unwrap();
         assert_eq!(there.hear(LONG), Ok(1));

@@ -201,9 +201,11 @@ fn meet(
     stop: &StopSignal,
     notify: &impl Fn(Notice<'_>),
 ) {
+    // Asked at once: a connection that was reset does not know any more.
+    let peer = stream.peer_addr().map_or_else(|_| "a peer".to_owned(), |peer| peer.to_string());
     if let Err(error) = stream
         .set_nonblocking(false)
-        .map_err(|source| GreetingError::Io { peer: "the peer".to_owned(), source })
+        .map_err(|source| GreetingError::Io { peer: peer.clone(), source })
         .and_then(|()| greet_client(&stream, stop))
     {
         return match error {
@@ -211,7 +213,7 @@ fn meet(
             error => notify(Notice::Refused(&error.to_string())),
         };
     }
-    let link = match Link::new(stream, silence, StopSignal::new()) {
+    let link = match Link::new(stream, peer, silence, StopSignal::new()) {
         Ok(link) => link,
         Err(error) => return notify(Notice::Refused(&error.to_string())),
     };
