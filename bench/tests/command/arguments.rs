@@ -19,6 +19,7 @@ fn are_refused_in_one_line() {
         ("run -c XRC", &["--connection", "XRC"]),
         ("run -q 0", &["--qp", "0"]),
         ("run -l 65", &["--post-list", "65"]),
+        ("run -l 64 -t 16", &["--post-list 64", "16 in flight", "--depth"]),
         ("run --pattern pingpong", &["--pattern", "pingpong", "latency", "bandwidth"]),
         ("run -s 0", &["--sizes", "size 0", "1 byte"]),
         ("run -s 4Q", &["--sizes", "4Q"]),

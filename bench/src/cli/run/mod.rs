@@ -208,6 +208,15 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
                 .to_owned(),
         ));
     }
+    let list = arguments.verbs.client().post_list;
+    if let Some(depth) = arguments.depth
+        && list > depth
+    {
+        return Err(Failure::Usage(format!(
+            "--post-list {list} posts more at once than the {depth} in flight of --depth; give a \
+             shorter list or a larger depth"
+        )));
+    }
     let plan = plan(arguments, arguments.host.is_none(), seed(arguments))?;
     let stop = stop_on_signals()?;
     let here = Host::here().map_err(Failure::Error)?;
