@@ -23,6 +23,32 @@ fn a_message_over_the_devices_limit_is_unsupported_with_the_limit() {
     }
 }
 
+/// Soft-RoCE takes up to 512 B inline.
+#[test]
+fn inline_that_was_asked_for_and_is_not_had_is_unsupported() {
+    let Some(_device) = device() else { return };
+    let server = server();
+    let options = "--transport verbs-send --pattern latency -s 64,4K -n 9 --rounds 1";
+    let document = run(&server, &format!("{options} -I 4096"), 3);
+    measured(document.cell("verbs-send", "latency", 64));
+    let refused = document.cell("verbs-send", "latency", 4096);
+    without_figures(refused, "unsupported", &["rxe0", "inline", "4096 B", "-I"]);
+    // What is longer than asked for was never to be inline.
+    run(&server, &format!("{options} -I 64"), 0);
+}
+
+#[test]
+fn more_in_flight_than_a_completion_queue_holds_is_told_with_the_options() {
+    let Some(_device) = device() else { return };
+    let server = server();
+    for options in ["-q 1000 -n 2000", "-t 65536 -n 2000"] {
+        let options = format!("--transport verbs-write --pattern bandwidth -s 64 {options}");
+        for cell in run(&server, &options, 4).cells() {
+            without_figures(cell, "unsupported", &["completion queue", "32767", "-q", "-t"]);
+        }
+    }
+}
+
 #[test]
 fn a_gid_index_that_is_empty_is_told_with_those_that_are_not() {
     let Some(_device) = device() else { return };

@@ -110,9 +110,19 @@ impl Pair {
         let sleep = Sleep::by(plan.settings.completions, context)?;
         let interface = plan.settings.post.on(port, plan.settings.timestamps)?;
         let channel = sleep.as_ref().map(Sleep::channel);
-        let queue = |depth: u32| Queue::new(context, interface, channel, entries(depth));
-        let send_queue = queue(send_depth).map_err(refused)?;
-        let receive_queue = queue(receives).map_err(refused)?;
+        let queue = |depth: u32, option: &str| {
+            let entries = entries(depth);
+            match Queue::new(context, interface, channel, entries).map_err(refused) {
+                Err(TransportError::Unsupported(why)) if entries > context.limits().completions => {
+                    let why =
+                        format!("{why}: give fewer queue pairs (-q), or less to each ({option})");
+                    Err(TransportError::Unsupported(why))
+                }
+                queue => queue,
+            }
+        };
+        let send_queue = queue(send_depth, "-t")?;
+        let receive_queue = queue(receives, "-r")?;
         let region = plan.settings.memory.register(&domain, layout.length(), plan.access())?;
         let options = QueuePairOptions {
             send_depth,
@@ -151,6 +161,7 @@ impl Pair {
             options: connect_options(&plan)?,
             plan,
         };
+        pair.inline_as_asked()?;
         pair.make_ready()?;
         Ok(pair)
     }
@@ -197,6 +208,28 @@ impl Pair {
         !self.plan.settings.memory.on_device
             && !self.plan.verbs.operation.is_one_sided()
             && self.size <= self.inline_limit()
+    }
+
+    /// Bytes that one side may have sent of which it does not know yet that they arrived.
+    pub(super) fn most_in_flight(&self) -> u64 {
+        u64::from(self.size) * u64::from(self.plan.depth.max(1)) * self.lanes.len() as u64
+    }
+
+    /// Refuses what was asked for with `-I` and is not had.
+    pub(super) fn inline_as_asked(&self) -> Result<(), TransportError> {
+        let could =
+            !self.plan.settings.memory.on_device && !self.plan.verbs.operation.is_one_sided();
+        match self.plan.settings.inline {
+            Some(asked) if could && self.size <= asked && !self.inline() => {
+                Err(TransportError::Unsupported(format!(
+                    "a queue pair of {} takes {} B inline at most, and {asked} B were asked for \
+                     (-I); ask for no more, or leave it out",
+                    self.port.port.device,
+                    self.inline_limit()
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn inline_limit(&self) -> u32 {

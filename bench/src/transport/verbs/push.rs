@@ -127,8 +127,11 @@ impl<const BOTH: bool> Initiator for Push<BOTH> {
                 }
                 Turn::Expired => {
                     return Err(failed(format!(
-                        "the receiver did not confirm within {:?}",
-                        patience.0
+                        "the receiver did not confirm within {:?}: the data path may be cut, or \
+                         {} bytes on the way are too many for it; try a longer --timeout, or fewer \
+                         with -t or -q",
+                        patience.0,
+                        self.pair.most_in_flight()
                     )));
                 }
             }
