@@ -44,7 +44,7 @@ pub(super) struct VerbsOptions {
     /// Fruitless polls before a sleep, with --completions hybrid
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     spins: u32,
-    /// One receive queue for all queue pairs
+    /// One receive queue for all queue pairs, with the receives of --rx-depth for them together
     #[arg(long, visible_alias = "use-srq")]
     shared_receives: bool,
     /// Interface that posts requests and reads completions

@@ -58,7 +58,9 @@ pub enum EngineError {
         source: TransportError,
     },
     /// Nothing came back.
-    #[error("{phase}: no completion within {patience:?}; the data path may be cut")]
+    #[error(
+        "{phase}: no completion within {patience:?}: the data path may be cut, or slower than --timeout allows"
+    )]
     Stalled {
         /// Where in the loop.
         phase: Phase,

@@ -19,7 +19,8 @@ pub enum CmError {
 
     /// The device's interface has no address that would do.
     #[error(
-        "{device} has no {wanted} address to connect from: {found}; give its interface one (ip addr add)"
+        "{device} has no {wanted} address to connect from: {found}; give its interface one (ip addr add), \
+         or run where that interface is: another network namespace does not see it"
     )]
     NoAddress {
         /// The device's name.
