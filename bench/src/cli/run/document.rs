@@ -16,10 +16,15 @@ pub(super) fn plan_record(arguments: &RunArguments, plan: &Plan) -> PlanRecord {
     let mut transports = Vec::new();
     let mut patterns = Vec::new();
     let mut sizes = Vec::new();
-    for cell in &plan.cells {
+    // The largest size first: it has all but the atomics, in the order in which they were named.
+    let mut cells: Vec<_> = plan.cells.iter().collect();
+    cells.sort_by_key(|cell| std::cmp::Reverse(cell.size));
+    for cell in cells {
         if !transports.contains(&cell.transport) {
             transports.push(cell.transport.clone());
         }
+    }
+    for cell in &plan.cells {
         if !patterns.contains(&cell.pattern) {
             patterns.push(cell.pattern);
         }
