@@ -28,9 +28,7 @@ pub struct Ping<const POLLED: bool> {
     moderation: u64,
     token: u64,
     receives: u64,
-    // Messages carry a stamp, and are sent again after a silence.
-    lossy: bool,
-    lost: u64,
+    loss: Loss,
     verified: Option<bool>,
     split: Option<Box<Splitter>>,
     stop: StopSignal,
@@ -44,8 +42,7 @@ impl<const POLLED: bool> VerbsInitiator for Ping<POLLED> {
             moderation: u64::from(pair.moderation()),
             token: 0,
             receives: pair.next_receive(),
-            lossy: pair.plan.verbs.service.is_lossy(),
-            lost: 0,
+            loss: Loss { possible: pair.plan.verbs.service.is_lossy(), lost: 0 },
             verified: None,
             // What is polled in memory has no completion here.
             split: if POLLED { None } else { pair.splitter()? },
@@ -61,43 +58,22 @@ impl<const POLLED: bool> Ping<POLLED> {
         self.pair.size as usize - 1
     }
 
-    #[cold]
-    fn verify(&mut self, offset: usize) -> Result<(), TransportError> {
-        // The stamp is no part of the pattern.
-        let length = self.pair.size as usize - usize::from(self.pair.is_stamped());
-        self.verified = Some(self.pair.holds_payload(offset, length)?);
-        Ok(())
-    }
-
-    /// Looks for failures, which show here and nowhere else; and where messages may be lost, sends
-    /// the last one again after a silence since `silent`.
-    #[cold]
-    fn look(&mut self, silent: &mut Option<Instant>) -> Result<(), TransportError> {
-        self.pair.reap_sends()?;
-        if self.lossy && silent.get_or_insert_with(Instant::now).elapsed() > REPEAT {
-            self.lost += 1;
-            self.pair.post(0, &self.request, &self.stop)?;
-            *silent = None;
-        }
-        Ok(())
-    }
-
     /// Waits for the peer's write; `false` when patience ends.
     #[inline]
     fn await_write(&mut self, patience: Patience) -> Result<bool, TransportError> {
         let at = self.pair.layout.target(0) + self.last_byte();
         let expected = stamp(self.sequence - 1);
-        let (stop, mut silent) = (self.stop.clone(), None);
-        let mut waiting = Waiting::new(&stop, patience);
-        while self.pair.region.load_u8(at).map_err(failed)? != expected {
+        let Self { pair, request, loss, verified, stop, .. } = self;
+        let (mut waiting, mut silent) = (Waiting::new(stop, patience), None);
+        while pair.region.load_u8(at).map_err(failed)? != expected {
             match waiting.turn()? {
                 Turn::Spin => {}
-                Turn::Look => self.look(&mut silent)?,
+                Turn::Look => loss.look(pair, request, stop, &mut silent)?,
                 Turn::Expired => return Ok(false),
             }
         }
-        if self.verified.is_none() {
-            self.verify(self.pair.layout.target(0))?;
+        if verified.is_none() {
+            *verified = Some(holds(pair, pair.layout.target(0))?);
         }
         Ok(true)
     }
@@ -105,35 +81,69 @@ impl<const POLLED: bool> Ping<POLLED> {
     /// Waits for a receive to complete; `false` when patience ends.
     #[inline]
     fn await_receive(&mut self, patience: Patience) -> Result<bool, TransportError> {
+        let (last, expected) = (self.last_byte(), stamp(self.sequence - 1));
+        let Self { pair, request, loss, verified, stop, split, receives, .. } = self;
         let mut completion = [Completion::default()];
-        let (stop, mut silent) = (self.stop.clone(), None);
-        let mut waiting = Waiting::new(&stop, patience);
+        let (mut waiting, mut silent) = (Waiting::new(stop, patience), None);
         loop {
-            if let [completion] = self.pair.receive_queue.poll(&mut completion).map_err(failed)? {
+            if let [completion] = pair.receive_queue.poll(&mut completion).map_err(failed)? {
                 let number = completion.check().map_err(failed)?.id() & COUNT;
-                if let Some(split) = &mut self.split {
-                    split.sample(self.pair.receive_queue.stamp());
+                if let Some(split) = split {
+                    split.sample(pair.receive_queue.stamp());
                 }
-                let offset = self.pair.arrived_at(0, number);
+                let offset = pair.arrived_at(0, number);
                 // An answer that comes twice, since it was asked for again, answers nothing.
-                let fresh = !self.lossy
-                    || self.pair.region.load_u8(offset + self.last_byte()).map_err(failed)?
-                        == stamp(self.sequence - 1);
-                if fresh && self.verified.is_none() {
-                    self.verify(offset)?;
+                let fresh = !loss.possible
+                    || pair.region.load_u8(offset + last).map_err(failed)? == expected;
+                if fresh && verified.is_none() {
+                    *verified = Some(holds(pair, offset)?);
                 }
-                self.pair.post_receive(0, self.receives)?;
-                self.receives += 1;
+                pair.post_receive(0, *receives)?;
+                *receives += 1;
                 if fresh {
                     return Ok(true);
                 }
             }
-            match self.pair.turn(&mut waiting, Awaited::Receives)? {
+            match pair.turn(&mut waiting, Awaited::Receives)? {
                 Turn::Spin => {}
-                Turn::Look => self.look(&mut silent)?,
+                Turn::Look => loss.look(pair, request, stop, &mut silent)?,
                 Turn::Expired => return Ok(false),
             }
         }
+    }
+}
+
+/// Whether the message at `offset` is what was sent; the stamp is no part of that.
+#[cold]
+fn holds(pair: &Pair, offset: usize) -> Result<bool, TransportError> {
+    pair.holds_payload(offset, pair.size as usize - usize::from(pair.is_stamped()))
+}
+
+/// Messages that may be lost carry a stamp, and are sent again after a silence.
+#[derive(Debug)]
+struct Loss {
+    possible: bool,
+    lost: u64,
+}
+
+impl Loss {
+    /// Looks for failures, which show here and nowhere else; and where messages may be lost, sends
+    /// the last one again after a silence since `silent`.
+    #[cold]
+    fn look(
+        &mut self,
+        pair: &Pair,
+        request: &SendRequest,
+        stop: &StopSignal,
+        silent: &mut Option<Instant>,
+    ) -> Result<(), TransportError> {
+        pair.reap_sends()?;
+        if self.possible && silent.get_or_insert_with(Instant::now).elapsed() > REPEAT {
+            self.lost += 1;
+            pair.post(0, request, stop)?;
+            *silent = None;
+        }
+        Ok(())
     }
 }
 
@@ -146,7 +156,7 @@ impl<const POLLED: bool> Initiator for Ping<POLLED> {
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
         go_on(&self.stop)?;
         self.token = operation.token;
-        if POLLED || self.lossy {
+        if POLLED || self.loss.possible {
             // The message before is not read from here any more: its echo proves that the peer has
             // executed it in full, and a retransmission is acknowledged without being executed.
             let at = self.pair.layout.message(0) + self.last_byte();
@@ -180,12 +190,12 @@ impl<const POLLED: bool> Initiator for Ping<POLLED> {
     }
 
     fn is_lossy(&self) -> bool {
-        self.lossy
+        self.loss.possible
     }
 
     #[inline]
     fn lost(&self) -> u64 {
-        self.lost
+        self.loss.lost
     }
 
     fn verified(&self) -> (u64, u64) {
