@@ -8,7 +8,7 @@ use super::{
     layout::CONTROL_BYTES,
     pair::{COUNT, DATA},
 };
-use crate::transport::{StopSignal, TransportError};
+use crate::transport::TransportError;
 
 /// A message beside the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,13 +76,7 @@ impl Control {
     /// # Errors
     /// It cannot be posted.
     #[cold]
-    pub(super) fn post(
-        self,
-        pair: &Pair,
-        lane: usize,
-        id: u64,
-        stop: &StopSignal,
-    ) -> Result<(), TransportError> {
+    pub(super) fn post(self, pair: &Pair, lane: usize, id: u64) -> Result<(), TransportError> {
         let mut bytes = [0; CONTROL_BYTES];
         for (place, word) in bytes.chunks_exact_mut(8).zip(self.words()) {
             place.copy_from_slice(&word.to_be_bytes());
@@ -96,7 +90,7 @@ impl Control {
         pair.region.copy_in(pair.layout.control(), &bytes).map_err(failed)?;
         let local = pair.local(lane, pair.layout.control(), u32::try_from(length).unwrap_or(0));
         let request = pair.request(lane, Operation::SendImm(self.immediate()), local);
-        pair.post(lane, &SendRequest { id, ..request }, stop)
+        pair.post_in_place(lane, &SendRequest { id, ..request })
     }
 
     /// What came with `immediate` into the receive of this number; `None` for what has no meaning.

@@ -413,8 +413,23 @@ impl Pair {
         Ok(self.plan.payload.matches(&copy))
     }
 
+    /// Posts a send on `lane` where there is a place for it: for those who count completions, which
+    /// waiting for a place would take from them.
+    ///
+    /// # Errors
+    /// It cannot be posted, a full queue included.
+    #[inline]
+    pub(super) fn post_in_place(
+        &self,
+        lane: usize,
+        request: &SendRequest,
+    ) -> Result<(), TransportError> {
+        let Some(Lane { queue_pair, .. }) = self.lanes.get(lane) else { return Ok(()) };
+        queue_pair.post_send(request).map_err(failed)
+    }
+
     /// Posts a send on `lane`; waits for a place where the queue is full, which it is only if
-    /// completions lag far behind.
+    /// completions lag far behind, and drops completions meanwhile.
     #[inline]
     pub(super) fn post(
         &self,

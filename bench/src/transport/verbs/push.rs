@@ -33,7 +33,7 @@ impl<const BOTH: bool> VerbsInitiator for Push<BOTH> {
         if BOTH != (pair.plan.cell.pattern == Pattern::Bidirectional) {
             return Err(failed("a pair of another pattern"));
         }
-        let sender = Sender::new(&pair, &remote, stop.clone())?;
+        let sender = Sender::new(&pair, &remote)?;
         let inbox = Inbox::new(&pair);
         Ok(Self { pair, sender, inbox, begun: false, nonce: 0, stop })
     }

@@ -185,7 +185,7 @@ impl VerbsResponder {
     /// Takes what arrives, answers requests to confirm, and between them pushes back if asked to.
     fn push(&self, stop: &StopSignal, received: &mut Received) -> Result<(), TransportError> {
         let mut inbox = Inbox::new(&self.pair);
-        let mut sender = Sender::new(&self.pair, &self.remote, stop.clone())?;
+        let mut sender = Sender::new(&self.pair, &self.remote)?;
         let served = self.push_with(stop, &mut inbox, &mut sender);
         inbox.finish(&self.pair)?;
         *received = inbox.received();

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     plan::Service,
-    transport::{Completed, StopSignal, TransportError},
+    transport::{Completed, TransportError},
 };
 
 /// The most messages that are posted by one call.
@@ -37,7 +37,6 @@ pub(super) struct Sender {
     leftover: bool,
     completions: [Completion; BATCH],
     word: Option<Word>,
-    stop: StopSignal,
 }
 
 /// Messages of one lane: submitted, of which the first `reached` are done, of which the first
@@ -78,11 +77,7 @@ struct Lists {
 }
 
 impl Sender {
-    pub(super) fn new(
-        pair: &Pair,
-        remote: &RemoteRegion,
-        stop: StopSignal,
-    ) -> Result<Self, TransportError> {
+    pub(super) fn new(pair: &Pair, remote: &RemoteRegion) -> Result<Self, TransportError> {
         let depth = pair.plan.depth.max(1);
         let (moderation, list) = (pair.moderation(), pair.list());
         let lanes = pair.lanes.iter().enumerate().map(|(index, lane)| {
@@ -123,7 +118,6 @@ impl Sender {
             leftover: false,
             completions: [Completion::default(); BATCH],
             word: Word::of(pair.plan.verbs.operation),
-            stop,
         })
     }
 
@@ -169,7 +163,8 @@ impl Sender {
             lane.until_signal = self.moderation;
             self.signals += 1;
         }
-        pair.post(index, &request, &self.stop)?;
+        // The queue is as long as the depth, and by what is said beside the messages.
+        pair.post_in_place(index, &request)?;
         if self.lanes.len() > 1 {
             self.next = index + 1;
         }
@@ -290,23 +285,22 @@ impl Sender {
                     continue;
                 }
                 Flush::Write(request) => {
-                    pair.post(index, &SendRequest { id, ..request }, &self.stop)?;
+                    pair.post_in_place(index, &SendRequest { id, ..request })?;
                 }
                 // Datagrams have one lane's control for each.
-                Flush::Message => Control::Flush.post(pair, index, id, &self.stop)?,
+                Flush::Message => Control::Flush.post(pair, index, id)?,
             }
             self.signals += 1;
         }
         Ok(())
     }
 
-    /// Says something on the first lane.
+    /// Says something on the first lane, on which nothing is gathered: at a beginning or an end.
     #[cold]
     pub(super) fn say(&mut self, pair: &Pair, control: Control) -> Result<(), TransportError> {
         let submitted = self.lanes.first().map_or(0, |lane| lane.submitted);
-        // What was gathered before goes before.
         self.signals += 1;
-        control.post(pair, 0, id(0, submitted), &self.stop)
+        control.post(pair, 0, id(0, submitted))
     }
 
     /// With nothing outstanding: whether the last atomic of each lane found what those before it
