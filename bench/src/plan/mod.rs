@@ -123,6 +123,8 @@ impl fmt::Display for Cell {
 pub struct Plan {
     /// The cells in the order in which a report shows them: by pattern, then size, then transport.
     pub cells: Vec<Cell>,
+    /// The transports in the order in which they were named.
+    pub transports: Vec<TransportName>,
     /// When a cell has been measured enough.
     pub stop: Stop,
     /// In how many interleaved slices each cell is measured.
@@ -175,7 +177,7 @@ impl Plan {
                 }
             }
         }
-        Self { cells, stop, rounds: rounds.max(1), seed }
+        Self { cells, transports: transports.to_vec(), stop, rounds: rounds.max(1), seed }
     }
 }
 

@@ -13,17 +13,8 @@ use crate::{
 };
 
 pub(super) fn plan_record(arguments: &RunArguments, plan: &Plan) -> PlanRecord {
-    let mut transports = Vec::new();
     let mut patterns = Vec::new();
     let mut sizes = Vec::new();
-    // The largest size first: it has all but the atomics, in the order in which they were named.
-    let mut cells: Vec<_> = plan.cells.iter().collect();
-    cells.sort_by_key(|cell| std::cmp::Reverse(cell.size));
-    for cell in cells {
-        if !transports.contains(&cell.transport) {
-            transports.push(cell.transport.clone());
-        }
-    }
     for cell in &plan.cells {
         if !patterns.contains(&cell.pattern) {
             patterns.push(cell.pattern);
@@ -40,7 +31,7 @@ pub(super) fn plan_record(arguments: &RunArguments, plan: &Plan) -> PlanRecord {
         }
     };
     PlanRecord {
-        transports,
+        transports: plan.transports.clone(),
         patterns,
         sizes,
         stop,

@@ -385,8 +385,8 @@ impl Pair {
         awaited: Awaited,
     ) -> Result<Turn, TransportError> {
         let Some(sleep) = &self.sleep else { return waiting.turn() };
-        let receives = (awaited != Awaited::Sends).then(|| self.receive_queue.plain().clone());
-        let sends = (awaited != Awaited::Receives).then(|| self.send_queue.plain().clone());
+        let receives = (awaited != Awaited::Sends).then(|| self.receive_queue.plain());
+        let sends = (awaited != Awaited::Receives).then(|| self.send_queue.plain());
         sleep.turn(waiting, receives.into_iter().chain(sends))
     }
 

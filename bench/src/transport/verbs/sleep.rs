@@ -51,10 +51,10 @@ impl Sleep {
     /// One fruitless turn. The caller polls after it: first that makes sure that nothing came
     /// before the queue was armed, and then the sleep begins.
     #[cold]
-    pub(super) fn turn(
+    pub(super) fn turn<'a>(
         &self,
         waiting: &mut Waiting<'_>,
-        queues: impl Iterator<Item = CompletionQueue>,
+        queues: impl IntoIterator<Item = &'a CompletionQueue>,
     ) -> Result<Turn, TransportError> {
         if waiting.spun() < self.spins {
             return waiting.turn();
