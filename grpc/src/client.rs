@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::future::Future;
 use std::net::{SocketAddr, SocketAddrV6};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -15,6 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::error::{ConnectStage, Error, Result};
+use crate::marks::{Marked, MarkedStream, Recorder};
 use crate::queue;
 use crate::service::{ECHO, FETCH, FetchRequest, PUSH, PushSummary, READY};
 use crate::socket::{self, Binding, ConnectOptions, Connected};
@@ -31,6 +33,7 @@ pub struct Client {
     local: SocketAddr,
     peer: SocketAddr,
     binding: Binding,
+    marks: Option<Arc<Recorder>>,
 }
 
 impl Client {
@@ -50,12 +53,14 @@ impl Client {
             stage: ConnectStage::Grpc,
         };
         let strange = |detail: String| Error::NotThisService { peer, detail };
-        let channel = timeout_at(deadline, channel_over(stream, peer, tuning))
-            .await
-            .map_err(|_| late())?
-            .map_err(|error| strange(innermost(&error)))?;
+        let channel =
+            timeout_at(deadline, channel_over(stream, options.marks.clone(), peer, tuning))
+                .await
+                .map_err(|_| late())?
+                .map_err(|error| strange(innermost(&error)))?;
         let grpc = Grpc::new(channel).max_decoding_message_size(tuning.message_limit());
-        let client = Client { grpc, tuning: tuning.clone(), local, peer, binding };
+        let marks = options.marks.clone();
+        let client = Client { grpc, tuning: tuning.clone(), local, peer, binding, marks };
         timeout_at(deadline, client.unary(READY, Bytes::new()))
             .await
             .map_err(|_| late())?
@@ -106,6 +111,7 @@ impl Client {
         let (sender, receiver) = queue::channel();
         let mut grpc = self.grpc.clone();
         let codec = self.tuning.stream_codec();
+        self.pass_over();
         let call = tokio::spawn(async move {
             grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
             grpc.client_streaming(Request::new(receiver), PathAndQuery::from_static(PUSH), codec)
@@ -126,6 +132,7 @@ impl Client {
     /// [`Error::MessageTooLarge`], [`Error::ConnectionLost`], [`Error::Refused`].
     pub async fn fetch(&self, messages: u64, size: u64) -> Result<FetchStream> {
         self.tuning.admit(size)?;
+        self.pass_over();
         let lost = |status| from_status(status, self.peer, FETCH);
         let mut grpc = self.grpc.clone();
         grpc.ready().await.map_err(|error| lost(Status::from_error(error.into())))?;
@@ -145,13 +152,26 @@ impl Client {
         path: &'static str,
         message: Bytes,
     ) -> impl Future<Output = std::result::Result<Bytes, Status>> + Send + use<> + 'static {
+        let marked = self.marks.as_ref().and_then(Recorder::begin);
         let mut grpc = self.grpc.clone();
-        let codec = self.tuning.call_codec();
+        let codec = Marked::new(self.tuning.call_codec(), marked.clone());
         async move {
             grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-            grpc.unary(Request::new(message), PathAndQuery::from_static(path), codec)
+            let reply = grpc
+                .unary(Request::new(message), PathAndQuery::from_static(path), codec)
                 .await
-                .map(Response::into_inner)
+                .map(Response::into_inner);
+            if let Some(marked) = marked {
+                marked.end();
+            }
+            reply
+        }
+    }
+
+    /// Streams are no calls whose phases are of interest, but take their numbers.
+    fn pass_over(&self) {
+        if let Some(marks) = &self.marks {
+            marks.pass_over();
         }
     }
 }
@@ -276,6 +296,7 @@ struct ConnectionClosed;
 /// A channel over `stream` that fails, instead of connecting anew, when the stream is lost.
 async fn channel_over(
     stream: TcpStream,
+    marks: Option<Arc<Recorder>>,
     peer: SocketAddr,
     tuning: &Tuning,
 ) -> std::result::Result<Channel, tonic::transport::Error> {
@@ -286,7 +307,7 @@ async fn channel_over(
             .initial_connection_window_size(http2.window)
             .max_frame_size(http2.frame);
     }
-    let mut only = Some(stream);
+    let mut only = Some(MarkedStream::new(stream, marks));
     endpoint
         .connect_with_connector(tower::service_fn(move |_| {
             std::future::ready(only.take().map(TokioIo::new).ok_or(ConnectionClosed))

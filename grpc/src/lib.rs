@@ -35,6 +35,7 @@
 mod client;
 mod codec;
 mod error;
+pub mod marks;
 mod observer;
 mod queue;
 mod server;

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use socket2::Socket;
 
+use crate::marks::{CallMarks, Recorder, Sampling, Side, Ticks};
+
 /// Says whether a received payload is what it should be.
 pub trait PayloadCheck: Send + Sync {
     /// True if `payload` is as expected.
@@ -20,6 +22,9 @@ impl<F: Fn(&[u8]) -> bool + Send + Sync> PayloadCheck for F {
         self(payload)
     }
 }
+
+/// Connections of a server that are marked; further ones are served unmarked.
+const MOST_MARKED: usize = 1024;
 
 /// Makes the payload that a fetch of so many bytes is served with.
 pub type PayloadSource = dyn Fn(u64) -> Bytes + Send + Sync;
@@ -43,9 +48,18 @@ pub struct Observer {
     pub(crate) echoed: Tally,
     pub(crate) pushed: Tally,
     pub(crate) fetched: Tally,
+    marking: Option<Marking>,
     accept_errors: AtomicU64,
     accepted: AtomicU64,
     open: Mutex<BTreeMap<u64, OpenConnection>>,
+}
+
+/// How calls are marked, and where.
+struct Marking {
+    sampling: Sampling,
+    in_flight: u32,
+    clock: Arc<dyn Ticks>,
+    recorders: Mutex<Vec<(SocketAddr, Arc<Recorder>)>>,
 }
 
 struct OpenConnection {
@@ -72,6 +86,26 @@ impl Observer {
     pub fn serve_from(mut self, source: impl Fn(u64) -> Bytes + Send + Sync + 'static) -> Observer {
         self.source = Some(Arc::new(source));
         self
+    }
+
+    /// Marks calls on every connection, at most `in_flight` of them under way on each at a time.
+    #[must_use]
+    pub fn mark_with(
+        mut self,
+        sampling: Sampling,
+        in_flight: u32,
+        clock: Arc<dyn Ticks>,
+    ) -> Observer {
+        let recorders = Mutex::default();
+        self.marking = Some(Marking { sampling, in_flight, clock, recorders });
+        self
+    }
+
+    /// The marks of the calls that ended, by the peer of their connection; forgotten here.
+    pub fn take_marks(&self) -> Vec<(SocketAddr, Vec<CallMarks>)> {
+        let Some(marking) = &self.marking else { return Vec::new() };
+        let recorders = lock(&marking.recorders);
+        recorders.iter().map(|(peer, recorder)| (*peer, recorder.take())).collect()
     }
 
     /// Messages received by Echo.
@@ -138,6 +172,23 @@ impl Observer {
         self.accept_errors.fetch_add(1, Relaxed);
     }
 
+    pub(crate) fn marks(&self) -> bool {
+        self.marking.is_some()
+    }
+
+    /// Where a new connection is marked.
+    pub(crate) fn recorder(&self, peer: SocketAddr) -> Option<Arc<Recorder>> {
+        let marking = self.marking.as_ref()?;
+        let mut recorders = lock(&marking.recorders);
+        if recorders.len() == MOST_MARKED {
+            return None;
+        }
+        let side = Side::Server { in_flight: marking.in_flight };
+        let recorder = Recorder::new(marking.sampling, side, marking.clock.clone());
+        recorders.push((peer, recorder.clone()));
+        Some(recorder)
+    }
+
     pub(crate) fn register(
         self: &Arc<Self>,
         peer: SocketAddr,
@@ -159,9 +210,13 @@ impl Observer {
     }
 
     fn lock_open(&self) -> MutexGuard<'_, BTreeMap<u64, OpenConnection>> {
-        // No code that holds the lock can panic half-way through a change.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code that holds the lock can panic half-way through a change.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Observer {

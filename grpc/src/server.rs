@@ -17,6 +17,7 @@ use tonic::codegen::tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
 use crate::error::{Error, Result};
+use crate::marks::{MarkedStream, Recorder};
 use crate::observer::{Observer, Registration};
 use crate::service::RawService;
 use crate::socket::{self, Binding, ListenOptions};
@@ -145,8 +146,9 @@ impl Stream for Incoming {
                         // only cannot be closed before its time.
                         let handle = SockRef::from(&stream).try_clone().ok();
                         let registration = self.observer.register(peer, handle);
+                        let marks = self.observer.recorder(peer);
                         return Poll::Ready(Some(Ok(AcceptedStream {
-                            stream,
+                            stream: MarkedStream::new(stream, marks),
                             _registration: registration,
                         })));
                     }
@@ -164,14 +166,17 @@ impl Stream for Incoming {
 
 /// A connection that is listed in the observer as long as it is open.
 struct AcceptedStream {
-    stream: TcpStream,
+    stream: MarkedStream<TcpStream>,
     _registration: Registration,
 }
 
 impl Connected for AcceptedStream {
-    type ConnectInfo = ();
+    /// Where the connection is marked, for the handlers of its calls.
+    type ConnectInfo = Option<Arc<Recorder>>;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> Option<Arc<Recorder>> {
+        self.stream.recorder().cloned()
+    }
 }
 
 impl AsyncRead for AcceptedStream {

@@ -16,12 +16,13 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tonic::body::Body;
+use tonic::codec::Codec;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::codegen::{BoxFuture, Service};
 use tonic::server::Grpc;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::codec::BytesCodec;
+use crate::marks::{Call, Mark, Marked, Recorder};
 use crate::observer::Observer;
 use crate::tuning::Tuning;
 
@@ -112,7 +113,7 @@ impl RawService {
 }
 
 impl Shared {
-    fn grpc(&self, codec: BytesCodec) -> Grpc<BytesCodec> {
+    fn grpc<C: Codec<Encode = Bytes, Decode = Bytes>>(&self, codec: C) -> Grpc<C> {
         Grpc::new(codec).max_decoding_message_size(self.tuning.message_limit())
     }
 }
@@ -128,10 +129,15 @@ impl Service<http::Request<Body>> for RawService {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let shared = self.shared.clone();
+        // Every call is counted, whatever its method: their places are those of their streams.
+        let marked = if shared.observer.marks() { marked(&request) } else { None };
         match request.uri().path() {
             ECHO => Box::pin(async move {
-                let mut grpc = shared.grpc(shared.tuning.call_codec());
-                let echo = tower::service_fn(|request| std::future::ready(echo(&shared, request)));
+                let codec = Marked::new(shared.tuning.call_codec(), marked.clone());
+                let mut grpc = shared.grpc(codec);
+                let echo = tower::service_fn(|request| {
+                    std::future::ready(echo(&shared, request, marked.as_ref()))
+                });
                 Ok(grpc.unary(echo, request).await)
             }),
             PUSH => Box::pin(async move {
@@ -160,9 +166,25 @@ impl Service<http::Request<Body>> for RawService {
     }
 }
 
-fn echo(shared: &Shared, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+/// The call that a request is of, if it is sampled.
+fn marked(request: &http::Request<Body>) -> Option<Call> {
+    request.extensions().get::<Option<Arc<Recorder>>>()?.as_ref()?.handle()
+}
+
+fn echo(
+    shared: &Shared,
+    request: Request<Bytes>,
+    marked: Option<&Call>,
+) -> Result<Response<Bytes>, Status> {
+    let mark = |mark| {
+        if let Some(marked) = marked {
+            marked.mark(mark);
+        }
+    };
+    mark(Mark::HandlerBegin);
     let payload = request.into_inner();
     shared.observer.received(&shared.observer.echoed, &payload);
+    mark(Mark::HandlerEnd);
     Ok(Response::new(payload))
 }
 

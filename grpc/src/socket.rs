@@ -7,12 +7,14 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::error::{ConnectStage, Error, Result};
+use crate::marks::Recorder;
 use crate::tuning::Tuning;
 
 /// IFNAMSIZ less the terminating zero (linux/if.h). The kernel cuts longer names short in silence.
@@ -73,6 +75,8 @@ pub struct ConnectOptions {
     pub local_address: Option<IpAddr>,
     /// Time allowed until the server has answered.
     pub timeout: Duration,
+    /// Where calls are marked; `None`: nowhere.
+    pub marks: Option<Arc<Recorder>>,
 }
 
 impl ConnectOptions {
@@ -83,7 +87,15 @@ impl ConnectOptions {
             interface: None,
             local_address: None,
             timeout: Duration::from_secs(10),
+            marks: None,
         }
+    }
+
+    /// Marks calls in `recorder`, which must be of this connection alone.
+    #[must_use]
+    pub fn marks(mut self, recorder: Arc<Recorder>) -> ConnectOptions {
+        self.marks = Some(recorder);
+        self
     }
 
     /// Connects through `interface`.
