@@ -13,6 +13,8 @@ mod readme;
 
 #[path = "command/arguments.rs"]
 mod arguments;
+#[path = "command/calls.rs"]
+mod calls;
 #[path = "command/clients.rs"]
 mod clients;
 #[path = "command/help.rs"]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fabricbench::{
     clock::VirtualClock,
-    engine::{EngineError, Phase, Task, WarmUp, measure_bandwidth, measure_latency},
+    engine::{EngineError, Phase, Task, WarmUp, measure_bandwidth, measure_calls, measure_latency},
     plan::Stop,
     stats::Histogram,
     transport::{
@@ -101,6 +101,53 @@ fn a_push_drains_what_is_outstanding_when_the_time_is_up() {
     assert_eq!(record.elapsed, record.timed * 1_000, "all that was sent is in the figure");
 }
 
+/// One after the other is answered in its turn, 1 us each: with 16 in flight each waits for those
+/// before it.
+#[test]
+fn calls_are_timed_from_their_submission_whatever_the_depth() {
+    let clock = VirtualClock::default();
+    let mut initiator = FakeInitiator::new(&clock, 16, 64, vec![Step::Takes(1_000)]);
+    let mut histogram = Histogram::new();
+    let record =
+        measure_calls(&mut initiator, &clock, &task(Stop::Messages(100)), &mut histogram).unwrap();
+    assert_eq!((record.warm_up, record.timed, record.elapsed), (3, 100, 100 * 1_000));
+    assert_eq!(record.span.1 - record.span.0, record.elapsed);
+    assert_eq!((initiator.most_outstanding, initiator.submitted), (16, 103));
+    // The first 16 go at once, the k-th of them is answered after k us; the others after 16 us.
+    assert_eq!(
+        (histogram.len(), histogram.min(), histogram.max()),
+        (100, Some(1_000), Some(16_000))
+    );
+    let sum = (1..=16).sum::<u64>() + 84 * 16;
+    assert_eq!(histogram.mean(), Some(sum as f64 * 1_000.0 / 100.0));
+}
+
+#[test]
+fn a_slow_call_delays_those_behind_it_and_all_of_them_say_so() {
+    let clock = VirtualClock::default();
+    let mut script = vec![Step::Takes(1_000); 1000];
+    script[500] = Step::Takes(1_000_000_000);
+    let mut initiator = FakeInitiator::new(&clock, 4, 64, script);
+    let mut histogram = Histogram::new();
+    measure_calls(&mut initiator, &clock, &task(Stop::Messages(990)), &mut histogram).unwrap();
+    assert_eq!(histogram.max(), Some(1_000_003_000), "the true maximum, not dropped");
+    let mean = histogram.mean().unwrap();
+    // Three were behind it.
+    assert!(mean > 4e9 / 990.0 && mean < 4.1e9 / 990.0, "{mean}");
+}
+
+#[test]
+fn calls_end_by_time_and_all_that_were_begun_are_answered() {
+    let clock = VirtualClock::default();
+    let mut initiator = FakeInitiator::new(&clock, 8, 64, vec![Step::Takes(1_000)]);
+    let stop = Stop::After(Duration::from_micros(100));
+    let mut histogram = Histogram::new();
+    let record = measure_calls(&mut initiator, &clock, &task(stop), &mut histogram).unwrap();
+    assert!((100..=108).contains(&record.timed), "{}", record.timed);
+    assert_eq!((record.elapsed, histogram.len()), (record.timed * 1_000, record.timed));
+    assert_eq!(record.warm_up + record.timed, initiator.submitted);
+}
+
 #[test]
 fn a_cut_data_path_is_an_error_with_phase_and_patience() {
     let clock = VirtualClock::default();
@@ -115,6 +162,10 @@ fn a_cut_data_path_is_an_error_with_phase_and_patience() {
     let mut initiator = FakeInitiator::new(&clock, 4, 64, script);
     let error = measure_bandwidth(&mut initiator, &clock, &task(Stop::Messages(50))).unwrap_err();
     assert_eq!(error, stalled(Phase::Measuring));
+    let mut initiator = FakeInitiator::new(&clock, 4, 64, vec![Step::Takes(1_000), Step::Hangs]);
+    let error = measure_calls(&mut initiator, &clock, &task(Stop::Messages(50)), &mut histogram)
+        .unwrap_err();
+    assert_eq!(error, stalled(Phase::WarmUp));
     let mut initiator = FakeInitiator::new(&clock, 4, 64, vec![Step::Hangs]);
     let error = measure_bandwidth(&mut initiator, &clock, &task(Stop::Messages(50))).unwrap_err();
     assert_eq!(error, stalled(Phase::WarmUp));

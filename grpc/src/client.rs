@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::error::{ConnectStage, Error, Result};
 use crate::marks::{Marked, MarkedStream, Recorder};
 use crate::queue;
-use crate::service::{ECHO, FETCH, FetchRequest, PUSH, PushSummary, READY};
+use crate::service::{CALL, ECHO, FETCH, FetchRequest, PUSH, PushSummary, READY};
 use crate::socket::{self, Binding, ConnectOptions, Connected};
 use crate::tuning::Tuning;
 
@@ -97,13 +97,21 @@ impl Client {
         &self,
         message: Bytes,
     ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
-        let admitted = self.tuning.admit(message.len() as u64);
-        let call = self.unary(ECHO, message);
-        let peer = self.peer;
-        async move {
-            admitted?;
-            call.await.map_err(|status| from_status(status, peer, ECHO))
-        }
+        self.admitted(ECHO, message)
+    }
+
+    /// Sends `message` and returns the server's reply, which was settled on its side beforehand
+    /// ([`Observer::reply_with`](crate::Observer::reply_with)).
+    ///
+    /// Any number of calls may be under way on one connection; the future borrows nothing.
+    ///
+    /// # Errors
+    /// As [`echo`](Client::echo).
+    pub fn call(
+        &self,
+        message: Bytes,
+    ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
+        self.admitted(CALL, message)
     }
 
     /// Starts a push: a stream of messages that the server confirms at its end.
@@ -145,6 +153,20 @@ impl Client {
             .await
             .map_err(lost)?;
         Ok(FetchStream { messages: reply.into_inner(), peer: self.peer })
+    }
+
+    fn admitted(
+        &self,
+        path: &'static str,
+        message: Bytes,
+    ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
+        let admitted = self.tuning.admit(message.len() as u64);
+        let call = self.unary(path, message);
+        let peer = self.peer;
+        async move {
+            admitted?;
+            call.await.map_err(|status| from_status(status, peer, path))
+        }
     }
 
     fn unary(

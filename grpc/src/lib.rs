@@ -47,6 +47,6 @@ pub use client::{Client, FetchStream, PushStream};
 pub use error::{ConnectStage, Error, Result};
 pub use observer::{Counts, Observer, PayloadCheck, PayloadSource};
 pub use server::{SHUTDOWN_GRACE, Server};
-pub use service::{ECHO, FETCH, FetchRequest, PUSH, PushSummary, READY};
+pub use service::{CALL, ECHO, FETCH, FetchRequest, PUSH, PushSummary, READY};
 pub use socket::{Binding, ConnectOptions, ListenOptions};
 pub use tuning::{MAX_MESSAGE, MAX_WINDOW, Profile, Setting, Tuning};

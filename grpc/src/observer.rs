@@ -45,7 +45,9 @@ pub struct Counts {
 pub struct Observer {
     check: Option<Arc<dyn PayloadCheck>>,
     source: Option<Arc<PayloadSource>>,
+    pub(crate) reply: Bytes,
     pub(crate) echoed: Tally,
+    pub(crate) called: Tally,
     pub(crate) pushed: Tally,
     pub(crate) fetched: Tally,
     marking: Option<Marking>,
@@ -74,7 +76,7 @@ impl Observer {
         Observer::default()
     }
 
-    /// Has `check` look at every message received by Echo and Push.
+    /// Has `check` look at every message received by Echo, Call and Push.
     #[must_use]
     pub fn check_with(mut self, check: impl PayloadCheck + 'static) -> Observer {
         self.check = Some(Arc::new(check));
@@ -108,9 +110,21 @@ impl Observer {
         recorders.iter().map(|(peer, recorder)| (*peer, recorder.take())).collect()
     }
 
+    /// Replies to every Call with `reply`, instead of an empty message.
+    #[must_use]
+    pub fn reply_with(mut self, reply: Bytes) -> Observer {
+        self.reply = reply;
+        self
+    }
+
     /// Messages received by Echo.
     pub fn echoed(&self) -> Counts {
         self.counts(&self.echoed)
+    }
+
+    /// Messages received by Call.
+    pub fn called(&self) -> Counts {
+        self.counts(&self.called)
     }
 
     /// Messages received by Push.
@@ -223,6 +237,7 @@ impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Observer")
             .field("echoed", &self.echoed())
+            .field("called", &self.called())
             .field("pushed", &self.pushed())
             .field("fetched", &self.fetched())
             .field("accepted", &self.accepted())

@@ -5,6 +5,7 @@
 //! | Ready | unary | empty | empty; not counted |
 //! | Echo | unary | any bytes | the same bytes |
 //! | Push | client streaming | any bytes, any number | a [`PushSummary`], after the last message |
+//! | Call | unary | any bytes | the bytes that the server was given for it beforehand; none by default |
 //! | Fetch | server streaming | a [`FetchRequest`] | so many messages of such a size |
 //!
 //! Numbers are unsigned, 64 bits, big-endian.
@@ -30,6 +31,8 @@ use crate::tuning::Tuning;
 pub const READY: &str = "/fabricbench.Raw/Ready";
 /// Path of the unary call whose reply is its request.
 pub const ECHO: &str = "/fabricbench.Raw/Echo";
+/// Path of the unary call whose reply is settled beforehand.
+pub const CALL: &str = "/fabricbench.Raw/Call";
 /// Path of the client-streaming call whose reply confirms what was received.
 pub const PUSH: &str = "/fabricbench.Raw/Push";
 /// Path of the server-streaming call.
@@ -140,6 +143,14 @@ impl Service<http::Request<Body>> for RawService {
                 });
                 Ok(grpc.unary(echo, request).await)
             }),
+            CALL => Box::pin(async move {
+                let codec = Marked::new(shared.tuning.call_codec(), marked.clone());
+                let mut grpc = shared.grpc(codec);
+                let call = tower::service_fn(|request| {
+                    std::future::ready(call(&shared, request, marked.as_ref()))
+                });
+                Ok(grpc.unary(call, request).await)
+            }),
             PUSH => Box::pin(async move {
                 let mut grpc = shared.grpc(shared.tuning.stream_codec());
                 let push = tower::service_fn(|request| push(shared.clone(), request));
@@ -159,7 +170,7 @@ impl Service<http::Request<Body>> for RawService {
                 Ok(grpc.unary(ready, request).await)
             }),
             _ => Box::pin(async move {
-                Ok(Status::unimplemented("fabricbench.Raw has Ready, Echo, Push and Fetch")
+                Ok(Status::unimplemented("fabricbench.Raw has Ready, Echo, Call, Push and Fetch")
                     .into_http())
             }),
         }
@@ -176,16 +187,29 @@ fn echo(
     request: Request<Bytes>,
     marked: Option<&Call>,
 ) -> Result<Response<Bytes>, Status> {
-    let mark = |mark| {
-        if let Some(marked) = marked {
-            marked.mark(mark);
-        }
-    };
-    mark(Mark::HandlerBegin);
+    mark(marked, Mark::HandlerBegin);
     let payload = request.into_inner();
     shared.observer.received(&shared.observer.echoed, &payload);
-    mark(Mark::HandlerEnd);
+    mark(marked, Mark::HandlerEnd);
     Ok(Response::new(payload))
+}
+
+fn call(
+    shared: &Shared,
+    request: Request<Bytes>,
+    marked: Option<&Call>,
+) -> Result<Response<Bytes>, Status> {
+    mark(marked, Mark::HandlerBegin);
+    let observer = &shared.observer;
+    observer.received(&observer.called, &request.into_inner());
+    mark(marked, Mark::HandlerEnd);
+    Ok(Response::new(observer.reply.clone()))
+}
+
+fn mark(marked: Option<&Call>, mark: Mark) {
+    if let Some(marked) = marked {
+        marked.mark(mark);
+    }
 }
 
 async fn push(

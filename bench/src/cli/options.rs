@@ -188,6 +188,11 @@ pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
     Sizes::parse(text).map_err(|error| error.to_string())
 }
 
+/// The size of a reply.
+pub(super) fn parse_reply(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
+}
+
 /// Seconds as a number, or a number with a unit: `5`, `0.5`, `200ms`, `2s`, `1m`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();

@@ -100,14 +100,10 @@ impl Progress for Shown {
 }
 
 fn summary(cell: &CellRecord) -> String {
-    let name = crate::plan::Cell {
-        transport: cell.transport.clone(),
-        pattern: cell.pattern,
-        size: cell.size,
-    };
+    let name = crate::plan::Cell::new(cell.transport.clone(), cell.pattern, cell.size);
     let figure = match (cell.status, &cell.latency, &cell.throughput, &cell.reason) {
         (Status::Measured, Some(latency), _, _) => match latency.p50 {
-            Some(p50) => format!("{:.2} us (half round trip, median)", p50 / 1e3),
+            Some(p50) => format!("{:.2} us ({}, median)", p50 / 1e3, latency.kind),
             None => format!("{} samples, too few for a median", latency.samples),
         },
         (Status::Measured, None, Some(rate), _) => format!("{:.1} MB/s", rate.bytes_per_s / 1e6),

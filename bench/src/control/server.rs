@@ -16,7 +16,7 @@ use super::{
     turn_away,
 };
 use crate::{
-    plan::Cell,
+    plan::{Cell, Pattern},
     report::Status,
     session::{self, Host, Serving},
     transport::{StopReason, StopSignal, TransportError},
@@ -329,8 +329,17 @@ fn hear(
 
 /// Limits that no client may exceed, whatever it plans.
 fn admit(cell: &Cell, depth: u32) -> Result<(), TransportError> {
-    if cell.size == 0 {
+    if cell.size == 0 || cell.reply == Some(0) {
         return Err(TransportError::Failed("a message of 0 B transfers nothing".to_owned()));
+    }
+    if cell.reply.is_some() != (cell.pattern == Pattern::Calls) {
+        return Err(TransportError::Failed(format!(
+            "a size of replies belongs to the pattern calls, and is not of the pattern {}",
+            cell.pattern
+        )));
+    }
+    if let Some(reason) = cell.impossible() {
+        return Err(TransportError::Unsupported(reason));
     }
     if depth > LARGEST_DEPTH {
         return Err(TransportError::Unsupported(format!(

@@ -1,6 +1,7 @@
 //! The measuring loops: one a pattern, each generic over the transport and the clock.
 
 mod bandwidth;
+mod calls;
 mod latency;
 mod schedule;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub use bandwidth::{PushRecord, measure_bandwidth};
+pub use calls::{CallsRecord, measure_calls};
 pub use latency::{PingPongRecord, measure_latency};
 pub use schedule::slices;
 

@@ -16,12 +16,30 @@ const LONGEST_LAG: std::time::Duration = std::time::Duration::from_millis(500);
 /// What went through one end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Payload {
-    /// Size of a message in bytes.
+    /// What was sent from this end.
+    pub sent: Messages,
+    /// What was received at this end.
+    pub received: Messages,
+}
+
+/// Messages of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Messages {
+    /// How many.
+    pub count: u64,
+    /// Bytes of payload in each.
     pub size: u64,
-    /// Messages sent from this end.
-    pub sent: u64,
-    /// Messages received at this end.
-    pub received: u64,
+}
+
+impl Messages {
+    fn bytes(self) -> u64 {
+        self.count.saturating_mul(self.size)
+    }
+
+    /// Packets that they take at the least: a message of n bytes takes n / `mtu`, rounded up.
+    fn packets(self, mtu: u64) -> u64 {
+        self.count.saturating_mul(self.size.div_ceil(mtu))
+    }
 }
 
 impl Payload {
@@ -29,6 +47,13 @@ impl Payload {
     #[must_use]
     pub fn by_initiator(cell: &Cell, messages: u64, returned: u64) -> Self {
         let (sent, received) = match cell.pattern {
+            Pattern::Calls => {
+                let replies = Messages { count: messages, size: cell.reply_size() };
+                return Self {
+                    sent: Messages { count: messages, size: cell.size },
+                    received: replies,
+                };
+            }
             // An atomic carries its operands there and the value before back.
             _ if cell.transport.is_atomic() => (messages, messages),
             Pattern::Fetch => (0, messages),
@@ -36,22 +61,15 @@ impl Payload {
             Pattern::Latency => (messages, messages),
             Pattern::Bandwidth | Pattern::Rate | Pattern::Bidirectional => (messages, returned),
         };
-        Self { size: cell.size, sent, received }
+        let of_size = |count| Messages { count, size: cell.size };
+        Self { sent: of_size(sent), received: of_size(received) }
     }
 
     /// At the server.
     #[must_use]
     pub fn by_responder(cell: &Cell, messages: u64, returned: u64) -> Self {
-        let Self { size, sent, received } = Self::by_initiator(cell, messages, returned);
-        Self { size, sent: received, received: sent }
-    }
-
-    fn sent_bytes(self) -> u64 {
-        self.sent.saturating_mul(self.size)
-    }
-
-    fn received_bytes(self) -> u64 {
-        self.received.saturating_mul(self.size)
+        let Self { sent, received } = Self::by_initiator(cell, messages, returned);
+        Self { sent: received, received: sent }
     }
 }
 
@@ -104,7 +122,7 @@ impl PathWatch {
 }
 
 fn over_interface(proof: &PathProof, payload: Payload) -> Counters {
-    let (sent, received) = (payload.sent_bytes(), payload.received_bytes());
+    let (sent, received) = (payload.sent.bytes(), payload.received.bytes());
     match proof.finish(sent, received) {
         Ok(verdict) => Counters {
             interface_tx_bytes: Some(verdict.tx_delta),
@@ -161,8 +179,8 @@ fn over_rdma(
             rdma: moved.values.into_iter().filter(|&(_, moved)| moved != 0).collect(),
             proof: Some(Proof {
                 holds,
-                payload_tx_bytes: payload.sent_bytes(),
-                payload_rx_bytes: payload.received_bytes(),
+                payload_tx_bytes: payload.sent.bytes(),
+                payload_rx_bytes: payload.received.bytes(),
                 text,
             }),
             ..Counters::default()
@@ -170,8 +188,7 @@ fn over_rdma(
     }
 }
 
-/// Judges by bytes where the device counts them, else by packets: a message of n bytes takes at
-/// least n / MTU of them, rounded up.
+/// Judges by bytes where the device counts them, else by packets.
 fn judge(
     device: &str,
     moved: &RdmaCounters,
@@ -180,18 +197,17 @@ fn judge(
 ) -> (Option<bool>, String) {
     let traffic = moved.traffic();
     if let (Some(sent), Some(received)) = (traffic.sent_bytes, traffic.received_bytes) {
-        let (least_sent, least_received) = (payload.sent_bytes(), payload.received_bytes());
+        let (least_sent, least_received) = (payload.sent.bytes(), payload.received.bytes());
         let text = format!(
             "{device} sent {sent} bytes for a payload of {least_sent} and received {received} for \
              {least_received}"
         );
         return (Some(sent >= least_sent && received >= least_received), text);
     }
-    let packets = u64::from(mtu.unwrap_or(4096).max(1));
-    let each = payload.size.div_ceil(packets);
+    let mtu = u64::from(mtu.unwrap_or(4096).max(1));
     if let (Some(sent), Some(received)) = (traffic.sent_packets, traffic.received_packets) {
-        let least_sent = payload.sent.saturating_mul(each);
-        let least_received = payload.received.saturating_mul(each);
+        let (least_sent, least_received) =
+            (payload.sent.packets(mtu), payload.received.packets(mtu));
         let text = format!(
             "{device} sent {sent} packets where the payload takes {least_sent} and received \
              {received} where it takes {least_received}"
@@ -206,7 +222,10 @@ mod tests {
     use super::*;
     use std::fs;
 
-    const PAYLOAD: Payload = Payload { size: 5000, sent: 10, received: 0 };
+    const PAYLOAD: Payload = Payload {
+        sent: Messages { count: 10, size: 5000 },
+        received: Messages { count: 0, size: 5000 },
+    };
 
     /// A made tree after the kernel's documented layout, before and after.
     fn moved(files: &[(&str, u64)]) -> RdmaCounters {
@@ -240,6 +259,14 @@ mod tests {
             |count| moved(&[("hw_counters/sent_pkts", count), ("hw_counters/rcvd_pkts", 9)]);
         assert_eq!(judge("dev0", &packets(50), Some(1024), PAYLOAD).0, Some(true));
         assert_eq!(judge("dev0", &packets(49), Some(1024), PAYLOAD).0, Some(false));
+    }
+
+    #[test]
+    fn a_call_takes_its_request_there_and_its_reply_back() {
+        let cell =
+            Cell { reply: Some(7), ..Cell::new("tcp@lo".parse().unwrap(), Pattern::Calls, 100) };
+        let payload = Payload::by_responder(&cell, 3, 0);
+        assert_eq!((payload.sent.bytes(), payload.received.bytes()), (21, 300));
     }
 
     #[test]

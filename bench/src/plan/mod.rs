@@ -32,12 +32,14 @@ pub enum Pattern {
     Fetch,
     /// Operations a second, as many in flight as the depth allows.
     Rate,
+    /// Request and reply: as many calls in flight as the depth allows, each of them timed.
+    Calls,
 }
 
 impl Pattern {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Latency, Self::Bandwidth, Self::Bidirectional, Self::Fetch, Self::Rate];
+    pub const ALL: [Self; 6] =
+        [Self::Latency, Self::Bandwidth, Self::Bidirectional, Self::Fetch, Self::Rate, Self::Calls];
 
     /// Its name.
     #[must_use]
@@ -48,13 +50,8 @@ impl Pattern {
             Self::Bidirectional => "bidirectional",
             Self::Fetch => "fetch",
             Self::Rate => "rate",
+            Self::Calls => "calls",
         }
-    }
-
-    /// Whether one operation is in flight and each is timed.
-    #[must_use]
-    pub fn is_timed_one_by_one(self) -> bool {
-        self == Self::Latency
     }
 }
 
@@ -71,15 +68,41 @@ pub struct Cell {
     pub transport: TransportName,
     /// Who sends what.
     pub pattern: Pattern,
-    /// Message size in bytes.
+    /// Message size in bytes; of calls that of a request.
     pub size: u64,
+    /// Size of a reply in bytes: of calls only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<u64>,
 }
 
+/// The reply to a call when nobody says otherwise, in bytes: an acknowledgement.
+pub const DEFAULT_REPLY: u64 = 1;
+
 impl Cell {
+    /// A cell with the defaults of all that the coordinates do not say.
+    #[must_use]
+    pub fn new(transport: TransportName, pattern: Pattern, size: u64) -> Self {
+        let reply = (pattern == Pattern::Calls).then_some(DEFAULT_REPLY);
+        Self { transport, pattern, size, reply }
+    }
+
+    /// Size of a reply in bytes; 0 where there is none.
+    #[must_use]
+    pub fn reply_size(&self) -> u64 {
+        self.reply.unwrap_or(0)
+    }
+
+    /// The larger of message and reply, in bytes.
+    #[must_use]
+    pub fn largest_message(&self) -> u64 {
+        self.size.max(self.reply_size())
+    }
+
     /// Whether its latency is that of a full round trip: no half of it is the same as the other.
     #[must_use]
     pub fn is_full_round_trip(&self) -> bool {
-        matches!(&self.transport, TransportName::Verbs(verbs) if verbs.operation.is_one_sided())
+        self.pattern == Pattern::Calls
+            || matches!(&self.transport, TransportName::Verbs(verbs) if verbs.operation.is_one_sided())
     }
 
     /// Whether the far side's processor does not notice its messages.
@@ -172,16 +195,25 @@ impl Plan {
             for &size in &all_sizes {
                 for transport in transports {
                     if wanted(transport, pattern) && sized(transport, size) {
-                        cells.push(Cell { transport: transport.clone(), pattern, size });
+                        cells.push(Cell::new(transport.clone(), pattern, size));
                     }
                 }
             }
         }
         Self { cells, transports: transports.to_vec(), stop, rounds: rounds.max(1), seed }
     }
+
+    /// The same with replies of `size` bytes to all calls.
+    #[must_use]
+    pub fn with_reply(mut self, size: u64) -> Self {
+        for cell in &mut self.cells {
+            cell.reply = cell.reply.map(|_| size);
+        }
+        self
+    }
 }
 
-/// How many messages may be in flight in a push when nobody says otherwise.
+/// How many messages of `size` bytes may be in flight when nobody says otherwise.
 ///
 /// perftest's transmit depth is 128 whatever the size, which at 8 MiB would hold a GiB in flight;
 /// 8 MiB in flight cover the bandwidth-delay product of 400 Gb/s at 160 us.
@@ -252,7 +284,7 @@ mod tests {
             ]
         );
         assert!(plan.cells.iter().all(|cell| cell.impossible().is_none()));
-        let cell = Cell { transport: name("verbs-read"), pattern: Pattern::Bandwidth, size: 8 };
+        let cell = Cell::new(name("verbs-read"), Pattern::Bandwidth, 8);
         let reason = cell.impossible().unwrap();
         assert!(reason.ends_with("but in latency, fetch, rate"), "{reason}");
     }

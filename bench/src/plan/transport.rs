@@ -93,7 +93,9 @@ impl TransportName {
     pub fn patterns(&self) -> &'static [Pattern] {
         match self {
             Self::Verbs(verbs) => verbs.operation.patterns(),
-            Self::Grpc(..) | Self::Tcp(_) => &[Pattern::Latency, Pattern::Bandwidth, Pattern::Rate],
+            Self::Grpc(..) | Self::Tcp(_) => {
+                &[Pattern::Latency, Pattern::Bandwidth, Pattern::Rate, Pattern::Calls]
+            }
         }
     }
 

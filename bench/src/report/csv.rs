@@ -2,7 +2,7 @@
 
 use super::Document;
 
-const HEADER: [&str; 18] = [
+const HEADER: [&str; 19] = [
     "transport",
     "pattern",
     "size_bytes",
@@ -21,10 +21,11 @@ const HEADER: [&str; 18] = [
     "interface",
     "emulated",
     "reason",
+    "reply_bytes",
 ];
 
-/// The rows with a header line. Latencies are half round trips in nanoseconds; what is absent is
-/// empty.
+/// The rows with a header line. Latencies are half round trips in nanoseconds, of reads, atomics and
+/// calls whole ones; what is absent is empty.
 ///
 /// # Errors
 /// None that can occur in memory; they are the writer's.
@@ -54,6 +55,7 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             path.and_then(|path| path.interface.clone()).unwrap_or_default(),
             path.map_or_else(String::new, |path| path.emulated.to_string()),
             cell.reason.clone().unwrap_or_default(),
+            cell.reply.map_or_else(String::new, |reply| reply.to_string()),
         ];
         rows.write_record(fields)?;
     }

@@ -38,7 +38,7 @@ pub fn long(document: &Document) -> String {
     }
     let table = table.trim_fmt();
     format!(
-        "{table}\nlatencies are half round trips, of reads and atomics whole ones; MB = 10^6 bytes; CPU: processor time of \
+        "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones; MB = 10^6 bytes; CPU: processor time of \
          each process a message\n\n{}",
         notes(document)
     )

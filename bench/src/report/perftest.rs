@@ -99,12 +99,15 @@ fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns) {
     let Some(first) = measured.first() else { return };
     let pattern = match first.pattern {
         Pattern::Latency => "Latency",
+        Pattern::Calls => "Calls (latency)",
         Pattern::Bidirectional => "Bidirectional BW",
         Pattern::Bandwidth | Pattern::Fetch | Pattern::Rate => "BW",
     };
     let layout = match (first.pattern, columns) {
-        (Pattern::Latency, PerftestColumns { by_duration: true, .. }) => LATENCY_BY_DURATION,
-        (Pattern::Latency, _) => LATENCY,
+        (Pattern::Latency | Pattern::Calls, PerftestColumns { by_duration: true, .. }) => {
+            LATENCY_BY_DURATION
+        }
+        (Pattern::Latency | Pattern::Calls, _) => LATENCY,
         (_, PerftestColumns { gigabits: true, .. }) => GIGABITS,
         _ => MEGABYTES,
     };
@@ -124,7 +127,7 @@ fn figures(cell: &CellRecord, columns: PerftestColumns) -> Vec<String> {
     let rate = cell.throughput.as_ref();
     let mut figures = vec![cell.size.to_string()];
     match (&cell.latency, cell.pattern) {
-        (latency, Pattern::Latency) => {
+        (latency, Pattern::Latency | Pattern::Calls) => {
             let of =
                 |figure: fn(&super::Latency) -> Option<f64>| us(latency.as_ref().and_then(figure));
             let samples = latency.as_ref().map_or(messages, |latency| latency.samples);
@@ -205,7 +208,8 @@ fn notes(document: &Document, columns: PerftestColumns) -> String {
     let mut text = String::new();
     let measured = |latency: bool| {
         document.cells.iter().any(|cell| {
-            cell.status == Status::Measured && (cell.pattern == Pattern::Latency) == latency
+            cell.status == Status::Measured
+                && matches!(cell.pattern, Pattern::Latency | Pattern::Calls) == latency
         })
     };
     let rounds = document.plan.rounds;
@@ -227,6 +231,15 @@ fn notes(document: &Document, columns: PerftestColumns) -> String {
         ] {
             note(&mut text, words);
         }
+    }
+    if let Some(reply) = document.cells.iter().find_map(|cell| cell.reply) {
+        note(
+            &mut text,
+            &format!(
+                "Calls: times from request to reply, the whole round trip, with as many in flight \
+                 as --depth says; replies of {reply} B"
+            ),
+        );
     }
     if measured(false) {
         let unit = if columns.gigabits { "Gb: 10^9 bits" } else { "MB: 2^20 bytes" };
@@ -256,6 +269,7 @@ mod tests {
             transport: "verbs-write".parse().unwrap(),
             pattern,
             size,
+            reply: None,
             status: Status::Measured,
             reason: None,
             path: None,

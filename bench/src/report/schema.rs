@@ -105,8 +105,11 @@ pub struct CellRecord {
     pub transport: TransportName,
     /// Who sends what.
     pub pattern: Pattern,
-    /// Message size in bytes.
+    /// Message size in bytes; of calls that of a request.
     pub size: u64,
+    /// Size of a reply in bytes: of calls only.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reply: Option<u64>,
     /// What became of it.
     pub status: Status,
     /// Why there are no figures; `null` when there are.
@@ -115,7 +118,7 @@ pub struct CellRecord {
     pub path: Option<Path>,
     /// Which way it came in on the server's side.
     pub peer_path: Option<Path>,
-    /// Times of a ping-pong.
+    /// Times of a ping-pong, or of calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
     /// Rates.
@@ -196,8 +199,17 @@ pub struct Path {
 pub enum LatencyKind {
     /// Half of the time from submission to the arrival of the echo.
     HalfRoundTrip,
-    /// All of it: of operations whose way back is not their way there.
+    /// All of it: of operations whose way back is not their way there, and of calls.
     RoundTrip,
+}
+
+impl std::fmt::Display for LatencyKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::HalfRoundTrip => "half round trip",
+            Self::RoundTrip => "round trip",
+        })
+    }
 }
 
 impl LatencyKind {
@@ -282,7 +294,7 @@ pub struct Absent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
     /// Payload bytes that arrived, per second: each way in a ping-pong, the sum of both in the
-    /// pattern `bidirectional`.
+    /// pattern `bidirectional`, of the requests alone in the pattern `calls`.
     pub bytes_per_s: f64,
     /// Messages of these, per second.
     pub messages_per_s: f64,
@@ -350,7 +362,7 @@ pub struct Loss {
 /// What was in force for a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellSettings {
-    /// Messages in flight at the most; `null` for a push over a stream (TCP, gRPC), where flow
+    /// Messages in flight at the most, or calls; `null` for a push over a stream (TCP, gRPC), where flow
     /// control and buffers decide how many bytes are under way.
     pub depth: Option<u32>,
     /// Messages before the clock started, all rounds together.

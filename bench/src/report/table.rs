@@ -17,8 +17,9 @@ pub fn table(document: &Document) -> String {
             cells.any(|cell| cell.pattern == pattern && cell.transport == **transport)
         };
         let columns: Vec<_> = document.plan.transports.iter().filter(has).collect();
-        for columns in beside(&columns) {
-            let _ = writeln!(text, "{}\n{}\n", title(pattern), block(document, pattern, &columns));
+        for columns in beside(&columns, pattern) {
+            let title = title(document, pattern);
+            let _ = writeln!(text, "{title}\n{}\n", block(document, pattern, &columns));
         }
     }
     text.push_str(&notes(document));
@@ -39,8 +40,8 @@ pub(super) fn notes(document: &Document) -> String {
     text
 }
 
-fn title(pattern: Pattern) -> &'static str {
-    match pattern {
+fn title(document: &Document, pattern: Pattern) -> String {
+    let words = match pattern {
         Pattern::Latency => {
             "latency: half of the round trip in us, median (p99); one message in flight; \
              RT: the whole round trip"
@@ -54,21 +55,34 @@ fn title(pattern: Pattern) -> &'static str {
         }
         Pattern::Fetch => "fetch: MB/s (10^6 bytes of payload a second) that have arrived here",
         Pattern::Rate => "rate: thousands of operations a second",
+        Pattern::Calls => {
+            "calls: thousands a second / the whole round trip of each in us, median (p99)"
+        }
+    };
+    let mut replies = document.cells.iter().filter_map(|cell| cell.reply);
+    match replies.next().filter(|_| pattern == Pattern::Calls) {
+        Some(reply) => format!("{words}; replies of {}", display_bytes(reply)),
+        None => words.to_owned(),
     }
 }
 
 /// Characters of a line: more would wrap in many a terminal.
 const LINE: usize = 100;
 
-/// The widest figure, `RT 1,234 (5,678)`.
-const FIGURE: usize = 16;
+/// Characters of the widest figure.
+fn widest(pattern: Pattern) -> usize {
+    match pattern {
+        Pattern::Calls => "123 / 12,345 (67,890)".len(),
+        _ => "RT 1,234 (5,678)".len(),
+    }
+}
 
 /// As many transports side by side as fit a line, then the next.
-fn beside<'a>(transports: &[&'a TransportName]) -> Vec<Vec<&'a TransportName>> {
+fn beside<'a>(transports: &[&'a TransportName], pattern: Pattern) -> Vec<Vec<&'a TransportName>> {
     let mut blocks: Vec<Vec<&TransportName>> = Vec::new();
     let mut width = LINE;
     for &transport in transports {
-        let column = transport.to_string().len().max(FIGURE) + 2;
+        let column = transport.to_string().len().max(widest(pattern)) + 2;
         width += column;
         if width > LINE {
             width = "1023 KiB".len() + column;
@@ -123,6 +137,11 @@ fn shown(cell: &CellRecord) -> String {
             };
             let (p50, p99) = (microseconds(latency.p50), microseconds(latency.p99));
             format!("{kind}{} ({})", figure(p50), figure(p99))
+        }
+        (Pattern::Calls, Some(latency), Some(throughput)) => {
+            let calls = figure(Some(throughput.messages_per_s / 1e3));
+            let (p50, p99) = (microseconds(latency.p50), microseconds(latency.p99));
+            format!("{calls} / {} ({})", figure(p50), figure(p99))
         }
         (Pattern::Rate, _, Some(throughput)) => figure(Some(throughput.messages_per_s / 1e3)),
         (Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch, _, Some(throughput)) => {
@@ -267,6 +286,7 @@ mod tests {
             transport: transport.parse().unwrap(),
             pattern: Pattern::Rate,
             size,
+            reply: None,
             status: Status::Measured,
             reason: None,
             path: Some(Path {

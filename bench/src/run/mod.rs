@@ -30,7 +30,7 @@ pub trait Progress {
 /// What is the same for every slice.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// Messages in flight in a push; `None`: [`default_depth`].
+    /// Messages in flight in a push, or calls; `None`: [`default_depth`].
     pub depth: Option<u32>,
     /// What is done before the clock starts, in each slice.
     pub warm_up: WarmUp,
@@ -171,7 +171,7 @@ fn slice(plan: &Plan, rules: Rules, tally: &Tally, round: u32, server_cpu: Optio
     let cell = tally.cell().clone();
     let depth = match cell.pattern {
         Pattern::Latency => 1,
-        _ => rules.depth.unwrap_or_else(|| default_depth(cell.size)),
+        _ => rules.depth.unwrap_or_else(|| default_depth(cell.largest_message())),
     };
     let stop = plan.stop.share(round, plan.rounds);
     let task = Task {
@@ -205,8 +205,7 @@ mod tests {
 
     #[test]
     fn rounds_that_differ_are_told() {
-        let cell =
-            Cell { transport: "verbs-send".parse().unwrap(), pattern: Pattern::Latency, size: 1 };
+        let cell = Cell::new("verbs-send".parse().unwrap(), Pattern::Latency, 1);
         let mut record = Tally::new(cell).record();
         let round = |round, elapsed_ns| RoundRecord { round, messages: 10, elapsed_ns, p50: None };
         record.status = Status::Measured;

@@ -147,6 +147,7 @@ impl Tally {
             transport: self.cell.transport.clone(),
             pattern: self.cell.pattern,
             size: self.cell.size,
+            reply: self.cell.reply,
             status: Status::Skipped,
             reason: None,
             path: self.paths.as_ref().map(|(here, _)| here.clone()),
@@ -186,7 +187,9 @@ impl Tally {
             self.cell.is_lossy().then_some(Loss { sent: self.timed + self.lost, lost: self.lost });
         record.settings = Some(CellSettings {
             depth: match (&self.cell.transport, self.cell.pattern) {
-                (TransportName::Verbs(_), _) | (_, Pattern::Latency) => Some(self.depth),
+                (TransportName::Verbs(_), _) | (_, Pattern::Latency | Pattern::Calls) => {
+                    Some(self.depth)
+                }
                 _ => None,
             },
             warm_up_messages: self.warm_up,
@@ -297,7 +300,7 @@ mod tests {
 
     fn tally(pattern: Pattern) -> Tally {
         let transport = "tcp@loopback".parse().unwrap();
-        Tally::new(Cell { transport, pattern, size: 1000 })
+        Tally::new(Cell::new(transport, pattern, 1000))
     }
 
     fn path() -> Path {

@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn retransmissions_and_losses_are_called_out_by_their_counters() {
         let transport = "verbs-ud-send".parse().unwrap();
-        let cell = Cell { transport, pattern: Pattern::Bandwidth, size: 8 };
+        let cell = Cell::new(transport, Pattern::Bandwidth, 8);
         let quiet = Tally::new(cell).record();
         let mut troubled = quiet.clone();
         let moved = |name: &str, count| (name.to_owned(), count);

@@ -177,11 +177,7 @@ mod tests {
 
     #[test]
     fn a_ping_pong_has_nothing_to_search_for() {
-        let cell = |transport: &str, pattern| Cell {
-            transport: transport.parse().unwrap(),
-            pattern,
-            size: 8,
-        };
+        let cell = |transport: &str, pattern| Cell::new(transport.parse().unwrap(), pattern, 8);
         assert!(applies(&cell("verbs-write", Pattern::Rate)));
         assert!(!applies(&cell("verbs-write", Pattern::Latency)));
         assert!(!applies(&cell("tcp@loopback", Pattern::Bandwidth)));

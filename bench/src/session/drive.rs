@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Barrier, thread};
 use super::{Slice, SliceError};
 use crate::{
     clock::Clock,
-    engine::{Task, measure_bandwidth, measure_latency},
+    engine::{Task, measure_bandwidth, measure_calls, measure_latency},
     plan::Pattern,
     stats::Histogram,
     transport::{Initiator, Split},
@@ -133,6 +133,16 @@ fn drive_one<I: Initiator, C: Clock>(
             };
             (loops, record.span)
         }
+        Pattern::Calls => {
+            let record = measure_calls(&mut initiator, clock, &task, &mut round_trips)?;
+            let loops = Loops {
+                warm_up: record.warm_up,
+                timed: record.timed,
+                elapsed: record.elapsed,
+                ..Loops::default()
+            };
+            (loops, record.span)
+        }
         Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch | Pattern::Rate => {
             let record = measure_bandwidth(&mut initiator, clock, &task)?;
             let loops = Loops {
@@ -152,6 +162,8 @@ fn drive_one<I: Initiator, C: Clock>(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
     use crate::{
         clock::TscClock,
@@ -163,6 +175,7 @@ mod tests {
     /// An initiator that does nothing, and fails where it is told to.
     struct Nothing {
         submitted: u64,
+        outstanding: VecDeque<u64>,
         fails: bool,
     }
 
@@ -171,8 +184,9 @@ mod tests {
             4
         }
 
-        fn submit(&mut self, _operation: Operation) -> Result<(), TransportError> {
+        fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
             self.submitted += 1;
+            self.outstanding.push_back(operation.token);
             Ok(())
         }
 
@@ -184,7 +198,7 @@ mod tests {
             if self.fails {
                 return Err(TransportError::Failed("cut".to_owned()));
             }
-            done.push(0);
+            self.outstanding.pop_front().into_iter().for_each(|token| done.push(token));
             Ok(())
         }
 
@@ -195,7 +209,7 @@ mod tests {
 
     fn slice(pattern: Pattern, messages: u64) -> Slice {
         Slice {
-            cell: Cell { transport: "tcp@loopback".parse().unwrap(), pattern, size: 8 },
+            cell: Cell::new("tcp@loopback".parse().unwrap(), pattern, 8),
             depth: 4,
             threads: 3,
             seed: 1,
@@ -211,16 +225,22 @@ mod tests {
     }
 
     fn initiators(failing: usize) -> Vec<Nothing> {
-        (0..3).map(|index| Nothing { submitted: 0, fails: index == failing }).collect()
+        (0..3)
+            .map(|index| Nothing {
+                submitted: 0,
+                outstanding: VecDeque::new(),
+                fails: index == failing,
+            })
+            .collect()
     }
 
     #[test]
     fn threads_share_the_messages_and_their_records_add_up() {
         let clock = TscClock::new();
-        for pattern in [Pattern::Latency, Pattern::Rate] {
+        for pattern in [Pattern::Latency, Pattern::Rate, Pattern::Calls] {
             let driven = drive(&clock, &slice(pattern, 100), initiators(9)).unwrap();
             assert_eq!((driven.loops.timed, driven.loops.warm_up), (100, 6));
-            let samples = if pattern == Pattern::Latency { 100 } else { 0 };
+            let samples = if pattern == Pattern::Rate { 0 } else { 100 };
             assert_eq!(driven.round_trips.len(), samples);
             assert!(driven.loops.elapsed > 0);
             assert_eq!(driven.settings["threads"], "3");

@@ -1,4 +1,7 @@
-//! gRPC through a named interface, on a current-thread runtime: the engine's loop drives it.
+//! gRPC through a named interface, on a current-thread runtime: the engine's loop drives it. Calls
+//! are [`calls`].
+
+mod calls;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,6 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
+pub use calls::{GrpcCalls, GrpcCallsOpening};
 use fabricbench_grpc::{Client, ListenOptions, Observer, PushStream, Server, Tuning};
 use fabricbench_ipoib::PathChoice;
 use tokio::{
@@ -75,11 +79,7 @@ impl Opening for GrpcOpening {
     }
 
     fn connect(self, answer: &Answer) -> Result<GrpcInitiator, TransportError> {
-        let options = connect_options(&self.path, answer, self.timeout)?;
-        let runtime = runtime()?;
-        let patience = Patience(options.timeout + TURN);
-        let connecting = Client::connect(&options, &self.tuning);
-        let client = drive(&runtime, connecting, patience, &self.stop)?.map_err(failed)?;
+        let (runtime, client) = self.link(answer)?;
         let mut message = zeroed(self.cell.size)?;
         self.payload.fill(&mut message);
         Ok(GrpcInitiator {
@@ -97,6 +97,18 @@ impl Opening for GrpcOpening {
             confirmed: Received::default(),
             stop: self.stop,
         })
+    }
+}
+
+impl GrpcOpening {
+    /// Connects.
+    fn link(&self, answer: &Answer) -> Result<(Runtime, Client), TransportError> {
+        let options = connect_options(&self.path, answer, self.timeout)?;
+        let runtime = runtime()?;
+        let patience = Patience(options.timeout + TURN);
+        let connecting = Client::connect(&options, &self.tuning);
+        let client = drive(&runtime, connecting, patience, &self.stop)?.map_err(failed)?;
+        Ok((runtime, client))
     }
 }
 
@@ -178,15 +190,19 @@ impl Initiator for GrpcInitiator {
     }
 
     fn settings(&self) -> BTreeMap<String, String> {
-        let mut settings: BTreeMap<_, _> = self
-            .tuning
-            .describe()
-            .into_iter()
-            .map(|setting| (setting.name.to_owned(), setting.value))
-            .collect();
-        settings.insert("socket bound to".to_owned(), bound_to(self.client.binding()));
-        settings
+        settings(&self.tuning, &self.client)
     }
+}
+
+/// What is in force, by name.
+fn settings(tuning: &Tuning, client: &Client) -> BTreeMap<String, String> {
+    let mut settings: BTreeMap<_, _> = tuning
+        .describe()
+        .into_iter()
+        .map(|setting| (setting.name.to_owned(), setting.value))
+        .collect();
+    settings.insert("socket bound to".to_owned(), bound_to(client.binding()));
+    settings
 }
 
 /// Runs `work` to its end, looking at the stop signal and at the clock in turns. Patience at its
@@ -233,6 +249,7 @@ pub struct GrpcResponder {
     pattern: Pattern,
     payload: Payload,
     size: u64,
+    reply: Bytes,
 }
 
 impl GrpcResponder {
@@ -247,14 +264,17 @@ impl GrpcResponder {
         payload: Payload,
         wish: &TcpEndpoint,
     ) -> Result<(Self, SocketAddr), TransportError> {
-        let tuning = tuning(kind, cell.size, depth)?;
+        let tuning = tuning(kind, cell.largest_message(), depth)?;
         // gRPC allocates when a message comes; that it can is seen here, where it can be refused.
         drop(zeroed(cell.size)?);
+        let mut reply = zeroed(cell.reply_size())?;
+        payload.fill(&mut reply);
         let options =
             ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
         let server = Server::bind(&options, &tuning).map_err(failed)?;
         let address = server.local_addr();
-        Ok((Self { server, pattern: cell.pattern, payload, size: cell.size }, address))
+        let (pattern, size, reply) = (cell.pattern, cell.size, reply.into());
+        Ok((Self { server, pattern, payload, size, reply }, address))
     }
 }
 
@@ -266,7 +286,7 @@ impl Responder for GrpcResponder {
             let (first, payload, size) = (first.clone(), self.payload.clone(), self.size);
             move |message: &[u8]| first.check(&payload, size, message)
         };
-        let observer = Arc::new(Observer::new().check_with(check));
+        let observer = Arc::new(Observer::new().check_with(check).reply_with(self.reply.clone()));
         let until_stopped = {
             let stop = stop.clone();
             async move {
@@ -278,6 +298,7 @@ impl Responder for GrpcResponder {
         runtime.block_on(self.server.serve(observer.clone(), until_stopped)).map_err(failed)?;
         let counts = match self.pattern {
             Pattern::Latency => observer.echoed(),
+            Pattern::Calls => observer.called(),
             _ => observer.pushed(),
         };
         Ok(Received {

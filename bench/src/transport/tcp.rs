@@ -1,7 +1,11 @@
 //! Plain TCP through a named interface: the floor under gRPC on the same path.
 //!
 //! A ping-pong is the bare message there and back. In a push each message has one byte in front,
-//! which tells data from the request to confirm; the receiver answers that with its counts.
+//! which tells data from the request to confirm; the receiver answers that with its counts. Calls are
+//! [`calls`].
+
+mod calls;
+mod stream;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,6 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use calls::Answering;
+pub use calls::{TcpCalls, TcpCallsOpening};
 use fabricbench_grpc::{Binding, ConnectOptions, ListenOptions, socket};
 use fabricbench_ipoib::PathChoice;
 
@@ -57,9 +63,7 @@ impl Opening for TcpOpening {
     }
 
     fn connect(self, answer: &Answer) -> Result<TcpInitiator, TransportError> {
-        let options = connect_options(&self.path, answer, self.timeout)?;
-        let (stream, binding) = socket::connect_blocking(&options).map_err(failed)?;
-        prepare(&stream)?;
+        let (stream, settings) = self.stream(answer)?;
         let framed = usize::from(self.cell.pattern != Pattern::Latency);
         let mut message = zeroed(self.cell.size.saturating_add(framed as u64))?;
         self.payload.fill(&mut message[framed..]);
@@ -73,9 +77,26 @@ impl Opening for TcpOpening {
             handed_over: VecDeque::with_capacity(self.depth as usize),
             verified: None,
             patience: Patience(self.timeout),
-            binding,
+            settings,
             stop: self.stop,
         })
+    }
+}
+
+impl TcpOpening {
+    /// Connects, and says what is in force.
+    fn stream(
+        &self,
+        answer: &Answer,
+    ) -> Result<(TcpStream, BTreeMap<String, String>), TransportError> {
+        let options = connect_options(&self.path, answer, self.timeout)?;
+        let (stream, binding) = socket::connect_blocking(&options).map_err(failed)?;
+        prepare(&stream)?;
+        let settings = BTreeMap::from([
+            ("TCP_NODELAY".to_owned(), "on".to_owned()),
+            ("socket bound to".to_owned(), bound_to(&binding)),
+        ]);
+        Ok((stream, settings))
     }
 }
 
@@ -113,7 +134,7 @@ pub struct TcpInitiator {
     handed_over: VecDeque<u64>,
     verified: Option<bool>,
     patience: Patience,
-    binding: Binding,
+    settings: BTreeMap<String, String>,
     stop: StopSignal,
 }
 
@@ -164,10 +185,7 @@ impl Initiator for TcpInitiator {
     }
 
     fn settings(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([
-            ("TCP_NODELAY".to_owned(), "on".to_owned()),
-            ("socket bound to".to_owned(), bound_to(&self.binding)),
-        ])
+        self.settings.clone()
     }
 }
 
@@ -197,6 +215,8 @@ pub struct TcpResponder {
     payload: Payload,
     // Room for one message: the one that is echoed, or the first one of a push.
     message: Vec<u8>,
+    // Of calls only.
+    calls: Option<Answering>,
 }
 
 impl TcpResponder {
@@ -209,12 +229,15 @@ impl TcpResponder {
         payload: Payload,
         wish: &TcpEndpoint,
     ) -> Result<(Self, SocketAddr), TransportError> {
-        let message = zeroed(cell.size)?;
+        let (message, calls) = match cell.pattern {
+            Pattern::Calls => (Vec::new(), Some(Answering::new(&cell, &payload)?)),
+            _ => (zeroed(cell.size)?, None),
+        };
         let options =
             ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
         let (listener, _) = socket::listen(&options).map_err(failed)?;
         let address = listener.local_addr().map_err(|error| io_failed("listen", &error))?;
-        Ok((Self { listener, cell, payload, message }, address))
+        Ok((Self { listener, cell, payload, message, calls }, address))
     }
 }
 
@@ -222,6 +245,9 @@ impl Responder for TcpResponder {
     fn serve(mut self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
         let Some(stream) = accept(&self.listener, stop)? else { return Ok(Received::default()) };
         prepare(&stream)?;
+        if let Some(calls) = self.calls {
+            return calls.serve(stream, stop);
+        }
         match self.cell.pattern {
             Pattern::Latency => self.echo(stream, stop),
             _ => self.sink(stream, stop),

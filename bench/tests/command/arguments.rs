@@ -20,6 +20,8 @@ fn are_refused_in_one_line() {
         ("run -q 0", &["--qp", "0"]),
         ("run -l 65", &["--post-list", "65"]),
         ("run -l 64 -t 16", &["--post-list 64", "16 in flight", "--depth"]),
+        ("run --reply-size 8", &["--reply-size", "--pattern calls"]),
+        ("run --pattern calls --reply-size 0", &["--reply-size", "1 byte"]),
         ("run --pattern pingpong", &["--pattern", "pingpong", "latency", "bandwidth"]),
         ("run -s 0", &["--sizes", "size 0", "1 byte"]),
         ("run -s 4Q", &["--sizes", "4Q"]),

@@ -210,6 +210,23 @@ fn the_servers_proof_and_the_servers_errors_count() {
     exposed(Lies { observed: Some(broken), ..Lies::default() }, "bandwidth", words);
 }
 
+/// An echo is an honest server of calls whose replies are as large as the requests.
+#[test]
+fn replies_that_differ_or_that_nobody_asked_for_are_seen() {
+    let calls = "calls --reply-size 64 -t 1";
+    let finished = run(&client(server(Lies::default()), &format!("--pattern {calls}"))).quietly(0);
+    Document::read(&finished.stdout).cells().iter().for_each(measured);
+    let other: fn(&mut Vec<u8>) = |reply| reply[SIZE - 1] ^= 1;
+    let words = &["verified messages arrived with other content"];
+    exposed(Lies { echoed: Some(other), ..Lies::default() }, calls, words);
+    let twice: fn(&mut Vec<u8>) = |reply| reply.extend_from_within(..);
+    exposed(Lies { echoed: Some(twice), ..Lies::default() }, calls, &["more replies"]);
+    let half: fn(&mut Vec<u8>) = |reply| reply.truncate(SIZE / 2);
+    exposed(Lies { echoed: Some(half), ..Lies::default() }, calls, &["in warm-up", "3s"]);
+    let none: fn(&mut Vec<u8>) = Vec::clear;
+    exposed(Lies { echoed: Some(none), ..Lies::default() }, calls, &["closed"]);
+}
+
 #[test]
 fn an_echo_that_stops_short_ends_in_time() {
     let half: fn(&mut Vec<u8>) = |echo| echo.truncate(SIZE / 2);

@@ -87,7 +87,7 @@ pub fn number(value: &Value) -> f64 {
 fn check(cell: &Value) {
     let name = name(cell);
     assert!(cell["transport"].is_string() && cell["size"].as_u64().is_some_and(|size| size > 0));
-    let patterns = ["latency", "bandwidth", "bidirectional", "fetch", "rate"];
+    let patterns = ["latency", "bandwidth", "bidirectional", "fetch", "rate", "calls"];
     assert!(patterns.iter().any(|pattern| cell["pattern"] == *pattern), "{name}");
     if cell["status"] != "measured" {
         assert!(
@@ -109,7 +109,7 @@ fn check(cell: &Value) {
     }
     let messages = check_settings(cell, &name);
     match cell["pattern"].as_str() {
-        Some("latency") => check_latency(&cell["latency"], messages, &name),
+        Some("latency" | "calls") => check_latency(&cell["latency"], messages, &name),
         _ => assert!(cell["latency"].is_null(), "{name}"),
     }
     let (bytes, rate) =
@@ -118,8 +118,12 @@ fn check(cell: &Value) {
     let ratio = bytes / rate / number(&cell["size"]);
     assert!((ratio - 1.0).abs() < 1e-9, "{name}: bytes and messages disagree by {ratio}");
     // Of other operations and patterns their own tests know what must have passed.
-    let plain = cell["pattern"] == "latency" || cell["pattern"] == "bandwidth";
-    if plain && cell["latency"]["kind"] != "round-trip" && cell["loss"].is_null() {
+    let plain = match cell["pattern"].as_str() {
+        Some("latency" | "bandwidth") => cell["latency"]["kind"] != "round-trip",
+        Some("calls") => true,
+        _ => false,
+    };
+    if plain && cell["loss"].is_null() {
         check_payload(cell, &name);
     }
 }
@@ -138,7 +142,8 @@ fn check_settings(cell: &Value, name: &str) -> u64 {
 fn check_latency(latency: &Value, messages: u64, name: &str) {
     assert_eq!(latency["unit"], "ns");
     let one_sided = ["verbs-read", "verbs-fetch-add", "verbs-compare-swap"];
-    let whole = one_sided.iter().any(|transport| name.contains(transport));
+    let whole =
+        name.contains("calls") || one_sided.iter().any(|transport| name.contains(transport));
     assert_eq!(latency["kind"], if whole { "round-trip" } else { "half-round-trip" });
     let samples = latency["samples"].as_u64().unwrap();
     // Where messages may be lost, those that were have none.
@@ -180,7 +185,11 @@ fn check_payload(cell: &Value, name: &str) {
     let settings = &cell["settings"];
     let messages =
         settings["messages"].as_u64().unwrap() + settings["warm_up_messages"].as_u64().unwrap();
-    let back = if cell["pattern"] == "latency" { messages * size } else { 0 };
+    let back = match cell["pattern"].as_str() {
+        Some("latency") => messages * size,
+        Some("calls") => messages * cell["reply"].as_u64().unwrap(),
+        _ => 0,
+    };
     for (side, sent, received) in
         [("counters", messages * size, back), ("peer_counters", back, messages * size)]
     {

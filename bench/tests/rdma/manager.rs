@@ -170,7 +170,7 @@ fn a_stranger_is_refused_and_the_client_served() {
     let port = VerbsPort::open(&settings).unwrap();
     let (transport, size) = ("verbs-send".parse().unwrap(), 64);
     let plan = PairPlan {
-        cell: Cell { transport, pattern: Pattern::Latency, size },
+        cell: Cell::new(transport, Pattern::Latency, size),
         verbs: VerbsName { service: Service::Rc, operation: VerbsOperation::Send },
         payload: Payload::new(7),
         depth: 1,

@@ -52,6 +52,35 @@ fn echo_returns_every_size_unchanged() {
 }
 
 #[test]
+fn a_call_is_answered_with_what_was_settled_and_any_number_are_under_way() {
+    for tuning in profiles() {
+        let options = ListenOptions::new("127.0.0.1:0".parse().unwrap());
+        let server =
+            Running::start_with(&options, &tuning, Observer::new().reply_with(pattern(3000)));
+        run(async {
+            let client = connect(&server, &tuning).await;
+            let calls: Vec<_> = (1..=200).map(|size| client.call(pattern(size))).collect();
+            // Begun in an order that is not that of their ends.
+            let calls: Vec<_> = calls.into_iter().map(tokio::spawn).collect();
+            for call in calls.into_iter().rev() {
+                assert!(call.await.unwrap().unwrap() == pattern(3000));
+            }
+        });
+        let seen = server.observer.called();
+        assert_eq!((seen.messages, seen.bytes), (200, 200 * 201 / 2));
+        assert_eq!(server.observer.echoed().messages, 0);
+    }
+}
+
+#[test]
+fn without_a_reply_a_call_is_answered_with_nothing() {
+    let tuning = Tuning::tuned(8, 1).unwrap();
+    let server = Running::start(&tuning);
+    let reply = run(async { connect(&server, &tuning).await.call(pattern(8)).await.unwrap() });
+    assert!(reply.is_empty());
+}
+
+#[test]
 fn push_is_confirmed_with_what_the_server_received() {
     for tuning in profiles() {
         let server = Running::start(&tuning);

@@ -23,7 +23,7 @@ use super::{
     local_server::LocalServer,
     options::{
         VerbsOptions, parse_affinity, parse_count, parse_depth, parse_duration, parse_output,
-        parse_sizes, parse_timeout,
+        parse_reply, parse_sizes, parse_timeout,
     },
     perftest::Habits,
     print,
@@ -92,7 +92,11 @@ pub(super) struct RunArguments {
     /// Untimed messages before each slice, at most (and at most 50 ms)
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = parse_count)]
     warm_up: u64,
-    /// Messages in flight in a push [default: 128, and at most 8 MiB]
+    /// Size of the reply to a call, in bytes as in --sizes: of the pattern `calls` [default: 1, an
+    /// acknowledgement]
+    #[arg(long, value_name = "BYTES", value_parser = parse_reply)]
+    reply_size: Option<u64>,
+    /// Messages in flight in a push, or calls on each connection [default: 128, and at most 8 MiB]
     #[arg(short = 't', long = "depth", visible_alias = "tx-depth", value_name = "N",
           value_parser = parse_depth)]
     depth: Option<u32>,
@@ -167,6 +171,8 @@ enum PatternName {
     Fetch,
     /// Operations a second
     Rate,
+    /// Request and reply, many in flight, each timed
+    Calls,
 }
 
 impl PatternName {
@@ -177,6 +183,7 @@ impl PatternName {
             Self::Bidirectional => Pattern::Bidirectional,
             Self::Fetch => Pattern::Fetch,
             Self::Rate => Pattern::Rate,
+            Self::Calls => Pattern::Calls,
         }
     }
 }

@@ -49,7 +49,16 @@ pub(super) fn plan(arguments: &RunArguments, local: bool, seed: u64) -> Result<P
         Stop::Messages(all) => arguments.rounds.min(u32::try_from(all).unwrap_or(u32::MAX)),
         Stop::After(_) => arguments.rounds,
     };
-    Ok(Plan::new(&transports, &patterns, &sizes, stop, rounds, seed))
+    let plan = Plan::new(&transports, &patterns, &sizes, stop, rounds, seed);
+    match arguments.reply_size {
+        Some(_) if !plan.cells.iter().any(|cell| cell.pattern == Pattern::Calls) => {
+            Err(Failure::Usage(
+                "--reply-size is the size of a reply to a call; give --pattern calls".to_owned(),
+            ))
+        }
+        Some(size) => Ok(plan.with_reply(size)),
+        None => Ok(plan),
+    }
 }
 
 fn transports(arguments: &RunArguments, local: bool) -> Result<Vec<TransportName>, Failure> {

@@ -1,0 +1,150 @@
+//! Calls over gRPC: unary calls that are under way at once on one connection.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use fabricbench_grpc::Client;
+use futures_util::{
+    future::BoxFuture,
+    stream::{FuturesUnordered, Stream},
+};
+use tokio::runtime::Runtime;
+
+use super::{GrpcOpening, drive, failed, settings};
+use crate::{
+    plan::Payload,
+    transport::{
+        Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, StopSignal,
+        TransportError, buffer::zeroed,
+    },
+};
+
+/// The client's side of calls before it is connected.
+#[derive(Debug)]
+pub struct GrpcCallsOpening(pub GrpcOpening);
+
+impl Opening for GrpcCallsOpening {
+    type Initiator = GrpcCalls;
+
+    fn offer(&self) -> Offer {
+        self.0.offer()
+    }
+
+    fn connect(self, answer: &Answer) -> Result<GrpcCalls, TransportError> {
+        let (runtime, client) = self.0.link(answer)?;
+        let GrpcOpening { cell, payload, tuning, depth, stop, .. } = self.0;
+        let mut request = zeroed(cell.size)?;
+        payload.fill(&mut request);
+        let settings = settings(&tuning, &client);
+        Ok(GrpcCalls {
+            under_way: FuturesUnordered::new(),
+            client,
+            runtime,
+            payload,
+            request: request.into(),
+            reply_size: cell.reply_size(),
+            depth: depth.max(1) as usize,
+            ended: 0,
+            verified: None,
+            settings,
+            stop,
+        })
+    }
+}
+
+/// A call with its token.
+type Call = BoxFuture<'static, (u64, fabricbench_grpc::Result<Bytes>)>;
+
+/// The client's side of calls.
+#[derive(Debug)]
+pub struct GrpcCalls {
+    // Before the runtime, which runs what these two have begun.
+    under_way: FuturesUnordered<Call>,
+    client: Client,
+    runtime: Runtime,
+    payload: Payload,
+    request: Bytes,
+    reply_size: u64,
+    depth: usize,
+    ended: u64,
+    verified: Option<bool>,
+    settings: BTreeMap<String, String>,
+    stop: StopSignal,
+}
+
+impl Initiator for GrpcCalls {
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
+        let call = self.client.call(self.request.clone());
+        // A future begins when it is first polled, that is, in the next `complete`.
+        self.under_way.push(Box::pin(async move { (operation.token, call.await) }));
+        Ok(())
+    }
+
+    fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError> {
+        let under_way = &mut self.under_way;
+        let (payload, size, verified) = (&self.payload, self.reply_size, &mut self.verified);
+        let mut ended = 0;
+        let reaped = drive(
+            &self.runtime,
+            poll_fn(|cx| {
+                let before = done.tokens().len();
+                while done.room() > 0
+                    && let Poll::Ready(Some((token, reply))) = next(under_way, cx)
+                {
+                    let reply = match reply {
+                        Ok(reply) => reply,
+                        Err(error) => return Poll::Ready(Err(failed(error))),
+                    };
+                    // The first one whole: it comes in warm-up, where that disturbs nothing.
+                    let same = reply.len() as u64 == size
+                        && (verified.is_some() || payload.matches(&reply));
+                    *verified = Some(same && *verified != Some(false));
+                    done.push(token);
+                    ended += 1;
+                }
+                match done.tokens().len() > before || under_way.is_empty() {
+                    true => Poll::Ready(Ok(())),
+                    false => Poll::Pending,
+                }
+            }),
+            patience,
+            &self.stop,
+        );
+        self.ended += ended;
+        match reaped {
+            Ok(reaped) => reaped,
+            // Patience is at its end.
+            Err(TransportError::Failed(_)) => Ok(()),
+            Err(stopped) => Err(stopped),
+        }
+    }
+
+    fn confirm(&mut self, _: Patience) -> Result<Received, TransportError> {
+        // Every reply is a confirmation.
+        Ok(Received { messages: self.ended, ..Received::default() })
+    }
+
+    fn verified(&self) -> (u64, u64) {
+        self.verified.map_or((0, 0), |same| (1, u64::from(!same)))
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        self.settings.clone()
+    }
+}
+
+fn next(
+    under_way: &mut FuturesUnordered<Call>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<(u64, fabricbench_grpc::Result<Bytes>)>> {
+    Pin::new(under_way).poll_next(cx)
+}

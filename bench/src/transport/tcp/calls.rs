@@ -1,0 +1,266 @@
+//! Calls over TCP: requests follow one another without a gap, and replies in the order of their
+//! requests; both are told apart by their sizes, which both sides know.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io::{self, Read as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::{RecvFlags, recv},
+};
+
+use super::{
+    Got, TURN, TcpOpening, Turns, again, closed, io_failed, read_some,
+    stream::{Incoming, Outgoing},
+};
+use crate::{
+    plan::{Cell, Payload},
+    transport::{
+        Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, StopSignal,
+        TransportError, buffer::zeroed, wait::go_on,
+    },
+};
+
+/// The client's side of calls before it is connected.
+#[derive(Debug)]
+pub struct TcpCallsOpening(pub TcpOpening);
+
+impl Opening for TcpCallsOpening {
+    type Initiator = TcpCalls;
+
+    fn offer(&self) -> Offer {
+        self.0.offer()
+    }
+
+    fn connect(self, answer: &Answer) -> Result<TcpCalls, TransportError> {
+        let (stream, settings) = self.0.stream(answer)?;
+        let TcpOpening { cell, payload, depth, stop, .. } = self.0;
+        let connection = Connection {
+            stream,
+            requests: Outgoing::new(vec![filled(cell.size, &payload)?]),
+            replies: Incoming::new(cell.reply_size(), payload)?,
+        };
+        Ok(TcpCalls {
+            connections: vec![connection],
+            depth: depth.max(1) as usize,
+            in_flight: VecDeque::with_capacity(depth as usize),
+            begun: 0,
+            ended: 0,
+            settings,
+            stop,
+        })
+    }
+}
+
+/// A message of `size` bytes.
+fn filled(size: u64, payload: &Payload) -> Result<Vec<u8>, TransportError> {
+    let mut message = zeroed(size)?;
+    payload.fill(&mut message);
+    Ok(message)
+}
+
+/// The client's side of calls. A call goes over every connection, and is done when it is answered
+/// on all of them.
+#[derive(Debug)]
+pub struct TcpCalls {
+    connections: Vec<Connection>,
+    depth: usize,
+    // Tokens of calls that are not answered, in their order, which is that of the answers.
+    in_flight: VecDeque<u64>,
+    begun: u64,
+    ended: u64,
+    settings: BTreeMap<String, String>,
+    stop: StopSignal,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    requests: Outgoing,
+    replies: Incoming,
+}
+
+impl Initiator for TcpCalls {
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
+        // Requests leave together when replies are waited for: sending here could wait for a server
+        // that waits for us to take its replies.
+        for connection in &mut self.connections {
+            connection.requests.add(1);
+        }
+        self.in_flight.push_back(operation.token);
+        self.begun += 1;
+        Ok(())
+    }
+
+    fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError> {
+        go_on(&self.stop)?;
+        let mut clock = Turns::new(Some(patience));
+        self.hand_over(done)?;
+        while done.tokens().is_empty() {
+            if self.turn()? {
+                clock = Turns::new(Some(patience));
+                self.hand_over(done)?;
+            } else if !clock.turn(&self.stop)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn confirm(&mut self, _: Patience) -> Result<Received, TransportError> {
+        // Every reply is a confirmation.
+        Ok(Received { messages: self.ended, ..Received::default() })
+    }
+
+    fn verified(&self) -> (u64, u64) {
+        let checks = self.connections.iter().filter_map(|connection| connection.replies.verified);
+        checks.fold((0, 0), |(all, bad), same| (all + 1, bad + u64::from(!same)))
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        self.settings.clone()
+    }
+}
+
+impl TcpCalls {
+    fn hand_over(&mut self, done: &mut Completed) -> Result<(), TransportError> {
+        let answers = || self.connections.iter().map(|connection| connection.replies.messages);
+        if answers().any(|answered| answered > self.begun) {
+            return Err(TransportError::Failed(format!(
+                "the server sent more replies than the {} that were asked for",
+                self.begun
+            )));
+        }
+        let answered = answers().min().unwrap_or(0);
+        while self.ended < answered
+            && done.room() > 0
+            && let Some(token) = self.in_flight.pop_front()
+        {
+            done.push(token);
+            self.ended += 1;
+        }
+        Ok(())
+    }
+
+    /// Sends what waits to be sent and takes what has come, waiting for either for a [`TURN`] at the
+    /// most; whether any byte moved.
+    fn turn(&mut self) -> Result<bool, TransportError> {
+        let mut moved = false;
+        for Connection { stream, requests, .. } in &mut self.connections {
+            moved |= requests.send_now(stream)?;
+        }
+        // The usual case, without a poll(2).
+        if let [Connection { stream, requests, replies }] = &mut self.connections[..]
+            && requests.is_empty()
+        {
+            return match stream.read(replies.room()) {
+                Ok(0) => Err(closed()),
+                Ok(got) => {
+                    replies.took(got);
+                    Ok(true)
+                }
+                Err(error) if again(&error) => Ok(moved),
+                Err(error) => Err(io_failed("receive", &error)),
+            };
+        }
+        self.await_any()?;
+        for Connection { stream, replies, .. } in &mut self.connections {
+            match recv(&*stream, replies.room(), RecvFlags::DONTWAIT).map_err(io::Error::from) {
+                Ok((0, _)) => return Err(closed()),
+                Ok((got, _)) => {
+                    replies.took(got);
+                    moved = true;
+                }
+                Err(error) if again(&error) => {}
+                Err(error) => return Err(io_failed("receive", &error)),
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Waits until a byte may come or, where some wait, go.
+    fn await_any(&self) -> Result<(), TransportError> {
+        let interest = |connection: &Connection| match connection.requests.is_empty() {
+            true => PollFlags::IN,
+            false => PollFlags::IN | PollFlags::OUT,
+        };
+        let mut sockets: Vec<_> = self
+            .connections
+            .iter()
+            .map(|connection| PollFd::new(&connection.stream, interest(connection)))
+            .collect();
+        match poll(&mut sockets, Some(&timespec(TURN))).map_err(io::Error::from) {
+            Err(error) if !again(&error) => Err(io_failed("wait for the server", &error)),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(time.subsec_nanos()),
+    }
+}
+
+/// The server's side of calls, before it has a connection.
+#[derive(Debug)]
+pub(super) struct Answering {
+    requests: Incoming,
+    replies: Outgoing,
+    size: u64,
+}
+
+impl Answering {
+    /// # Errors
+    /// There is no memory for a request and a reply.
+    pub(super) fn new(cell: &Cell, payload: &Payload) -> Result<Self, TransportError> {
+        Ok(Self {
+            requests: Incoming::new(cell.size, payload.clone())?,
+            replies: Outgoing::new(vec![filled(cell.reply_size(), payload)?]),
+            size: cell.size,
+        })
+    }
+
+    /// Answers every request, until the client closes or `stop` is given.
+    pub(super) fn serve(
+        mut self,
+        mut stream: TcpStream,
+        stop: &StopSignal,
+    ) -> Result<Received, TransportError> {
+        loop {
+            match read_some(&mut stream, self.requests.room(), stop, None) {
+                Ok(Got::Bytes(got)) => self.replies.add(self.requests.took(got)),
+                Ok(Got::Nothing) => continue,
+                Ok(Got::End) if self.requests.is_between_messages() => return Ok(self.received()),
+                Ok(Got::End) => return Err(closed()),
+                Err(_) if stop.is_given() => return Ok(self.received()),
+                Err(error) => return Err(error),
+            }
+            // The client takes replies also while it sends: this wait ends.
+            match self.replies.send(&mut stream, stop, None) {
+                Err(_) if stop.is_given() => return Ok(self.received()),
+                sent => sent?,
+            }
+        }
+    }
+
+    fn received(&self) -> Received {
+        let messages = self.requests.messages;
+        Received {
+            messages,
+            bytes: messages.saturating_mul(self.size),
+            verified: u64::from(self.requests.verified.is_some()),
+            corrupt: u64::from(self.requests.verified == Some(false)),
+            ..Received::default()
+        }
+    }
+}
