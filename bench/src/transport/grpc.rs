@@ -1,5 +1,5 @@
 //! gRPC through a named interface, on a current-thread runtime: the engine's loop drives it. Calls
-//! are [`calls`].
+//! are the module `calls`.
 
 mod calls;
 

@@ -2,7 +2,7 @@
 //!
 //! A ping-pong is the bare message there and back. In a push each message has one byte in front,
 //! which tells data from the request to confirm; the receiver answers that with its counts. Calls are
-//! [`calls`].
+//! the module `calls`.
 
 mod calls;
 mod stream;
