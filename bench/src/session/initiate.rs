@@ -1,11 +1,12 @@
 //! The client's end of a slice.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use fabricbench_ipoib::PathName;
 
 use super::{
-    Affinity, Conversation, Host, Kept, Observation, SliceError,
+    Affinity, Conversation, Host, Kept, Slice, SliceError, SliceRecord, VerbsTuning,
+    check::check,
     device_watch::DeviceWatch,
     drive::{Driven, drive},
     ip_path,
@@ -13,95 +14,16 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    engine::Task,
     observe::{CpuTime, PathWatch, Payload as PayloadMoved},
-    plan::{Cell, GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
-    report::{Counters, CpuCost, Path, PayloadCheck},
-    stats::Histogram,
+    plan::{GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
+    report::{CpuCost, Path, PayloadCheck},
     transport::{
-        Answer, Offer, Opening, Split, StopReason, StopSignal, TransportError, VerbsSettings,
+        Answer, Offer, Opening, StopReason, StopSignal, TransportError, VerbsSettings,
         grpc::{GrpcCallsOpening, GrpcOpening, tuning},
         tcp::{TcpCallsOpening, TcpOpening},
         verbs::{Ask, Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
     },
 };
-
-/// What is measured next.
-#[derive(Debug, Clone)]
-pub struct Slice {
-    /// The cell.
-    pub cell: Cell,
-    /// Messages in flight at the most.
-    pub depth: u32,
-    /// Seed of the payload.
-    pub seed: u64,
-    /// Threads on each side, each with connections of its own.
-    pub threads: u32,
-    /// Settings of verbs that were searched for, instead of those given.
-    pub tuning: Option<VerbsTuning>,
-    /// Processor the server is to use.
-    pub server_cpu: Option<u32>,
-    /// How long, and with what warm-up.
-    pub task: Task,
-}
-
-/// Settings of a verbs push that can be searched for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VerbsTuning {
-    /// Messages in flight on each queue pair.
-    pub depth: u32,
-    /// Messages posted by one call.
-    pub post_list: u32,
-    /// Sends between two signalled ones.
-    pub completion_moderation: u32,
-    /// Largest message sent inline, in bytes; `None`: the usual.
-    pub inline: Option<u32>,
-}
-
-impl VerbsTuning {
-    fn apply(tuning: Option<Self>, settings: &VerbsSettings) -> VerbsSettings {
-        let settings = settings.clone();
-        match tuning {
-            None => settings,
-            Some(Self { post_list, completion_moderation, inline, .. }) => {
-                VerbsSettings { post_list, completion_moderation, inline, ..settings }
-            }
-        }
-    }
-}
-
-/// What one slice found.
-#[derive(Debug)]
-pub struct SliceRecord {
-    /// Messages before the clock started.
-    pub warm_up: u64,
-    /// Messages that were timed and arrived.
-    pub timed: u64,
-    /// Messages of the timed ones that were lost.
-    pub lost: u64,
-    /// Messages that the far side pushed in the same time.
-    pub returned: u64,
-    /// Time they took, in nanoseconds.
-    pub elapsed: u64,
-    /// Round trips in nanoseconds, or times of calls; empty for a push.
-    pub round_trips: Histogram,
-    /// How long completions waited for the program, where that was asked for.
-    pub split: Option<Split>,
-    /// The client's path.
-    pub path: Path,
-    /// The server's path.
-    pub peer_path: Path,
-    /// The client's counters.
-    pub counters: Counters,
-    /// The server's counters.
-    pub peer_counters: Counters,
-    /// Processor time of both sides.
-    pub cpu: CpuCost,
-    /// Payload checks of both sides.
-    pub payload: PayloadCheck,
-    /// What was in force.
-    pub settings: BTreeMap<String, String>,
-}
 
 /// Everything that stays the same from slice to slice on the client.
 #[derive(Debug)]
@@ -401,48 +323,4 @@ fn with_server_error(error: SliceError, server: Option<String>) -> SliceError {
         }
         (error, _) => error,
     }
-}
-
-/// What must be true of every figure before it is one.
-fn check(
-    slice: &Slice,
-    (sent, returned): (u64, u64),
-    observation: &Observation,
-    payload: PayloadCheck,
-    counters: &Counters,
-) -> Result<(), SliceError> {
-    let failed = |reason: String| Err(SliceError::Failed(reason));
-    if let Some(error) = &observation.error {
-        return failed(format!("the server says: {error}"));
-    }
-    let received = observation.received;
-    let bytes = sent.saturating_mul(slice.cell.size);
-    let arrived = (received.messages, received.bytes) == (sent, bytes);
-    // Of a read the far side knows nothing; of what may be lost, the loss is in the record.
-    if !(arrived || slice.cell.is_read() || slice.cell.is_lossy()) {
-        return failed(format!(
-            "{sent} messages of together {bytes} B were sent, and {} of together {} B received",
-            received.messages, received.bytes
-        ));
-    }
-    if received.returned != returned && !slice.cell.is_lossy() {
-        return failed(format!(
-            "the server pushed {} messages, and {returned} arrived here",
-            received.returned
-        ));
-    }
-    if payload.corrupt_messages > 0 {
-        return failed(format!(
-            "{} of {} verified messages arrived with other content than was sent",
-            payload.corrupt_messages, payload.verified_messages
-        ));
-    }
-    for (side, counters) in [("client", counters), ("server", &observation.counters)] {
-        if let Some(proof) = &counters.proof
-            && proof.holds == Some(false)
-        {
-            return failed(format!("path not proven on the {side}: {}", proof.text));
-        }
-    }
-    Ok(())
 }

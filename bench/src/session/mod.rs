@@ -3,20 +3,23 @@
 //! client's end sees a [`Conversation`].
 
 mod affinity;
+mod check;
 mod device_watch;
 mod drive;
 mod host;
 mod initiate;
 mod ip_path;
 mod respond;
+mod slice;
 
 use thiserror::Error;
 
 pub use affinity::{Affinity, Kept, bind_thread};
 pub use host::{Host, Observation, RdmaDevice};
-pub use initiate::{Initiating, Slice, SliceRecord, VerbsTuning};
+pub use initiate::Initiating;
 pub use ip_path::ip_path;
 pub use respond::{MOST_THREADS, Serving, prepare};
+pub use slice::{Slice, SliceRecord, VerbsTuning};
 
 use crate::{
     engine::EngineError,

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{RunArguments, ServiceName};
+use super::{RunArguments, arguments::ServiceName};
 use crate::{
     cli::Failure,
     plan::{Pattern, Plan, Service, Sizes, Stop, TransportName, VerbsName},

@@ -1,0 +1,188 @@
+//! The arguments of `fabricbench run`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{
+    Args, ValueEnum,
+    builder::{PathBufValueParser, TypedValueParser as _},
+};
+
+use crate::{
+    cli::{
+        DEFAULT_PORT,
+        options::{
+            VerbsOptions, parse_affinity, parse_count, parse_depth, parse_duration, parse_output,
+            parse_reply, parse_sizes, parse_timeout,
+        },
+        perftest::Habits,
+        progress::ProgressMode,
+    },
+    plan::{Pattern, Service, Sizes},
+    session::{Affinity, MOST_THREADS},
+};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RunArguments {
+    /// The server: a name or an address, with or without :PORT [default: a server process on this
+    /// host, for what loopback and one RDMA device can show]
+    #[arg(value_name = "HOST")]
+    pub(super) host: Option<String>,
+    /// Transports, separated by commas: verbs-OP with OP write, write-imm, send, send-imm, read,
+    /// fetch-add, compare-swap (verbs-uc-OP, verbs-ud-OP: unreliable; `verbs`: all that exist);
+    /// grpc@PATH, grpc-stock@PATH, tcp@PATH with PATH ipoib, ethernet, loopback or an interface
+    /// [default: verbs-write, verbs-send, grpc@ipoib, grpc@ethernet; grpc@loopback for the last two
+    /// where both sides are on one host]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(super) transport: Vec<String>,
+    /// Service of the verbs transports that name none, as perftest's -c; with the transport `verbs`,
+    /// and with none, the operations that it has [default: rc]
+    #[arg(
+        short = 'c',
+        long = "connection",
+        value_name = "SERVICE",
+        value_enum,
+        ignore_case = true
+    )]
+    pub(super) service: Option<ServiceName>,
+    /// Patterns, separated by commas [default: latency, bandwidth; of reads fetch, of atomics rate]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(super) pattern: Vec<PatternName>,
+    /// Both directions at once, as perftest's -b: the pattern bidirectional alone
+    #[arg(short = 'b', long = "bidirectional", conflicts_with = "pattern")]
+    pub(super) bidirectional: bool,
+    /// Message sizes: 64, 4K, 2:8M:x2 (doubling), 4K:64K:+4K, or several by commas
+    #[arg(short = 's', long, alias = "size", value_name = "SPEC", default_value = "2:8M:x4",
+          value_parser = parse_sizes)]
+    pub(super) sizes: Sizes,
+    /// All sizes from 2 B to 8 MiB by powers of two, as perftest's -a
+    #[arg(short = 'a', long, conflicts_with = "sizes")]
+    pub(super) all: bool,
+    /// Timed messages per cell, over all rounds
+    #[arg(short = 'n', long, alias = "iters", value_name = "N", value_parser = parse_count)]
+    pub(super) iterations: Option<u64>,
+    /// Timed duration per cell, over all rounds [default: 0.6s]
+    #[arg(short = 'D', long, value_name = "TIME", conflicts_with = "iterations",
+          value_parser = parse_duration)]
+    pub(super) duration: Option<Duration>,
+    /// Interleaved rounds in which each cell is measured
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
+    /// Untimed messages before each slice, at most (and at most 50 ms)
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = parse_count)]
+    pub(super) warm_up: u64,
+    /// Size of the reply to a call, in bytes as in --sizes: of the pattern `calls` [default: 1, an
+    /// acknowledgement]
+    #[arg(long, value_name = "BYTES", value_parser = parse_reply)]
+    pub(super) reply_size: Option<u64>,
+    /// Messages in flight in a push, or calls on each connection [default: 128, and at most 8 MiB]
+    #[arg(short = 't', long = "depth", visible_alias = "tx-depth", value_name = "N",
+          value_parser = parse_depth)]
+    pub(super) depth: Option<u32>,
+    /// Threads on each side, each with connections (of verbs: contexts and completion queues) of its
+    /// own
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=MOST_THREADS as i64))]
+    pub(super) threads: u32,
+    /// Search for the post list, completion moderation, depth and inline size in which each verbs
+    /// push is fastest, before it is measured with them
+    #[arg(long)]
+    pub(super) tune: bool,
+    /// Seed of the order of transports and of the payload [default: from the clock]
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) seed: Option<u64>,
+    /// Write the result here as JSON, after every slice
+    #[arg(short = 'o', long, value_name = "FILE",
+          value_parser = PathBufValueParser::new().try_map(parse_output))]
+    pub(super) output: Option<PathBuf>,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(super) format: Format,
+    /// Gb/s (10^9 bits) with `--format perftest`, as there, in place of MB/s (2^20 bytes)
+    #[arg(long = "report_gbits", alias = "report-gbits")]
+    pub(super) report_gbits: bool,
+    /// Progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    pub(super) progress: ProgressMode,
+    /// Port of the server's control connection
+    #[arg(short = 'p', long, default_value_t = DEFAULT_PORT)]
+    pub(super) port: u16,
+    /// Time without an answer, or without a completion, after which the server is given up
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_timeout)]
+    pub(super) timeout: Duration,
+    /// Processor of the client's measuring thread, and of the server's after a colon, or `none`
+    /// [default: one each if both sides share a kernel, else none]
+    #[arg(long, value_name = "CPU[:CPU]", value_parser = parse_affinity)]
+    pub(super) cpus: Option<Affinity>,
+    /// Wait so long for a server that is not there yet [default: no time]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(super) verbs: VerbsOptions,
+    #[command(flatten)]
+    _habits: Habits,
+}
+
+/// What goes to standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// Transports side by side, a row a size
+    Table,
+    /// Every figure, a row a cell
+    Long,
+    /// The result document
+    Json,
+    /// Comma-separated values
+    Csv,
+    /// The columns of perftest's programs, a block a transport and pattern
+    Perftest,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PatternName {
+    /// Ping-pong
+    Latency,
+    /// Push, confirmed by the receiver
+    Bandwidth,
+    /// Push in both directions at once
+    Bidirectional,
+    /// Reads
+    Fetch,
+    /// Operations a second
+    Rate,
+    /// Request and reply, many in flight, each timed
+    Calls,
+}
+
+impl PatternName {
+    pub(super) fn pattern(self) -> Pattern {
+        match self {
+            Self::Latency => Pattern::Latency,
+            Self::Bandwidth => Pattern::Bandwidth,
+            Self::Bidirectional => Pattern::Bidirectional,
+            Self::Fetch => Pattern::Fetch,
+            Self::Rate => Pattern::Rate,
+            Self::Calls => Pattern::Calls,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ServiceName {
+    /// Reliable connection
+    Rc,
+    /// Unreliable connection
+    Uc,
+    /// Unreliable datagram
+    Ud,
+}
+
+impl ServiceName {
+    pub(super) fn service(self) -> Service {
+        match self {
+            Self::Rc => Service::Rc,
+            Self::Uc => Service::Uc,
+            Self::Ud => Service::Ud,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The server of a run, and what a run knows once it has one.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::RunArguments;
+use crate::{
+    cli::{Failure, local_server::LocalServer, progress::Shown, say},
+    clock::TscClock,
+    control::{Client, ConnectError, parse_host},
+    session::{Affinity, Host, Initiating, bind_thread},
+    transport::{StopSignal, verbs::VerbsPort},
+};
+
+/// Time between two tries to reach a server that is waited for.
+const WAIT_INTERVAL: Duration = Duration::from_millis(200);
+
+pub(super) fn connect(
+    arguments: &RunArguments,
+    here: &Host,
+    stop: &StopSignal,
+    shown: &Shown,
+) -> Result<(Client, Option<LocalServer>), Failure> {
+    let (host, port, server) = match &arguments.host {
+        Some(text) => {
+            let (host, port) = parse_host(text, arguments.port).map_err(Failure::Usage)?;
+            (host, port, None)
+        }
+        None => {
+            let server = LocalServer::start()?;
+            (server.address.ip().to_string(), server.address.port(), Some(server))
+        }
+    };
+    let mut told = false;
+    let mut queued = |before| {
+        let words = format!("the server is busy: {before} before us");
+        // Progress is for who asked for it; that nothing happens for now is for everybody.
+        if !shown.say(&words) && !told {
+            say(&words);
+        }
+        told = true;
+    };
+    let until = arguments.wait.map(|wait| Instant::now() + wait);
+    loop {
+        match Client::connect(&host, port, here, arguments.timeout, stop, &mut queued) {
+            Ok(client) => return Ok((client, server)),
+            // Not there yet: neither its name nor its port need be.
+            Err(ConnectError::Unreachable { .. } | ConnectError::Resolve { .. })
+                if until.is_some_and(|until| Instant::now() < until) && !stop.is_given() =>
+            {
+                thread::sleep(WAIT_INTERVAL);
+            }
+            Err(error) => return Err(Failure::error(error)),
+        }
+    }
+}
+
+pub(super) fn initiating(
+    arguments: &RunArguments,
+    here: &Host,
+    client: &Client,
+    stop: StopSignal,
+) -> Result<Initiating<TscClock>, Failure> {
+    let mut verbs = arguments.verbs.client();
+    // Whoever names processors, or wants none, has the last word.
+    verbs.memory.threads_anywhere = arguments.cpus.is_some();
+    let port = VerbsPort::open(&verbs);
+    let near = port.as_ref().ok().and_then(|port| port.processors(&verbs.memory));
+    let affinity = match arguments.cpus {
+        Some(affinity) => affinity,
+        // Of several threads the scheduler takes better care.
+        None if arguments.threads > 1 => Affinity::default(),
+        None => Affinity::automatic(here, &client.there, near.as_deref().unwrap_or(&[])),
+    };
+    // Calibrated before it is bound: that sleeps, and may as well do so anywhere.
+    let clock = TscClock::new();
+    if let Some(cpu) = affinity.client {
+        bind_thread(cpu).map_err(Failure::Usage)?;
+    }
+    let device = port.as_ref().ok().map(|port| port.port.device.clone());
+    let mut peer_verbs = arguments.verbs.server(device);
+    peer_verbs.memory = verbs.memory;
+    Ok(Initiating {
+        clock,
+        here: here.clone(),
+        there: client.there.clone(),
+        control: Some(client.address),
+        port,
+        verbs,
+        peer_verbs,
+        affinity,
+        connect_timeout: arguments.timeout,
+        stop,
+    })
+}

@@ -1,0 +1,88 @@
+//! What is measured in one go, and what came of it.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    engine::Task,
+    plan::Cell,
+    report::{Counters, CpuCost, Path, PayloadCheck},
+    stats::Histogram,
+    transport::{Split, VerbsSettings},
+};
+
+/// What is measured next.
+#[derive(Debug, Clone)]
+pub struct Slice {
+    /// The cell.
+    pub cell: Cell,
+    /// Messages in flight at the most.
+    pub depth: u32,
+    /// Seed of the payload.
+    pub seed: u64,
+    /// Threads on each side, each with connections of its own.
+    pub threads: u32,
+    /// Settings of verbs that were searched for, instead of those given.
+    pub tuning: Option<VerbsTuning>,
+    /// Processor the server is to use.
+    pub server_cpu: Option<u32>,
+    /// How long, and with what warm-up.
+    pub task: Task,
+}
+
+/// Settings of a verbs push that can be searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerbsTuning {
+    /// Messages in flight on each queue pair.
+    pub depth: u32,
+    /// Messages posted by one call.
+    pub post_list: u32,
+    /// Sends between two signalled ones.
+    pub completion_moderation: u32,
+    /// Largest message sent inline, in bytes; `None`: the usual.
+    pub inline: Option<u32>,
+}
+
+impl VerbsTuning {
+    pub(super) fn apply(tuning: Option<Self>, settings: &VerbsSettings) -> VerbsSettings {
+        let settings = settings.clone();
+        match tuning {
+            None => settings,
+            Some(Self { post_list, completion_moderation, inline, .. }) => {
+                VerbsSettings { post_list, completion_moderation, inline, ..settings }
+            }
+        }
+    }
+}
+
+/// What one slice found.
+#[derive(Debug)]
+pub struct SliceRecord {
+    /// Messages before the clock started.
+    pub warm_up: u64,
+    /// Messages that were timed and arrived.
+    pub timed: u64,
+    /// Messages of the timed ones that were lost.
+    pub lost: u64,
+    /// Messages that the far side pushed in the same time.
+    pub returned: u64,
+    /// Time they took, in nanoseconds.
+    pub elapsed: u64,
+    /// Round trips in nanoseconds, or times of calls; empty for a push.
+    pub round_trips: Histogram,
+    /// How long completions waited for the program, where that was asked for.
+    pub split: Option<Split>,
+    /// The client's path.
+    pub path: Path,
+    /// The server's path.
+    pub peer_path: Path,
+    /// The client's counters.
+    pub counters: Counters,
+    /// The server's counters.
+    pub peer_counters: Counters,
+    /// Processor time of both sides.
+    pub cpu: CpuCost,
+    /// Payload checks of both sides.
+    pub payload: PayloadCheck,
+    /// What was in force.
+    pub settings: BTreeMap<String, String>,
+}
