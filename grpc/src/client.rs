@@ -1,24 +1,28 @@
 //! The client: one connection, one socket of ours, and an error as soon as it is lost.
 
+mod upload;
+
 use std::error::Error as StdError;
 use std::future::Future;
 use std::net::{SocketAddr, SocketAddrV6};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tonic::client::Grpc;
+use tonic::codegen::tokio_stream::Stream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status, Streaming};
 
+pub use self::upload::{ExchangeStream, Exchanged, PushStream};
 use crate::error::{ConnectStage, Error, Result};
 use crate::marks::{Marked, MarkedStream, Recorder};
-use crate::queue;
-use crate::service::{CALL, ECHO, FETCH, FetchRequest, PUSH, PushSummary, READY};
+use crate::service::{CALL, ECHO, FETCH, FetchRequest, READY};
 use crate::socket::{self, Binding, ConnectOptions, Connected};
 use crate::tuning::Tuning;
 
@@ -114,45 +118,36 @@ impl Client {
         self.admitted(CALL, message)
     }
 
-    /// Starts a push: a stream of messages that the server confirms at its end.
-    pub fn push(&self) -> PushStream {
-        let (sender, receiver) = queue::channel();
-        let mut grpc = self.grpc.clone();
-        let codec = self.tuning.stream_codec();
-        self.pass_over();
-        let call = tokio::spawn(async move {
-            grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-            grpc.client_streaming(Request::new(receiver), PathAndQuery::from_static(PUSH), codec)
-                .await
-                .map(Response::into_inner)
-        });
-        PushStream {
-            sender: Some(sender),
-            call: Call { task: Some(call) },
-            tuning: self.tuning.clone(),
-            peer: self.peer,
-        }
-    }
-
-    /// Asks for `messages` messages of `size` bytes each.
+    /// Asks for `messages` messages of `size` bytes each. The future borrows nothing: any number
+    /// of fetches may be under way on one connection.
     ///
     /// # Errors
     /// [`Error::MessageTooLarge`], [`Error::ConnectionLost`], [`Error::Refused`].
-    pub async fn fetch(&self, messages: u64, size: u64) -> Result<FetchStream> {
-        self.tuning.admit(size)?;
-        self.pass_over();
-        let lost = |status| from_status(status, self.peer, FETCH);
-        let mut grpc = self.grpc.clone();
-        grpc.ready().await.map_err(|error| lost(Status::from_error(error.into())))?;
-        let reply = grpc
-            .server_streaming(
-                Request::new(FetchRequest { messages, size }.encode()),
-                PathAndQuery::from_static(FETCH),
-                self.tuning.stream_codec(),
-            )
-            .await
-            .map_err(lost)?;
-        Ok(FetchStream { messages: reply.into_inner(), peer: self.peer })
+    pub fn fetch(
+        &self,
+        messages: u64,
+        size: u64,
+    ) -> impl Future<Output = Result<FetchStream>> + Send + use<> + 'static {
+        let admitted = self.tuning.admit(size);
+        if admitted.is_ok() {
+            self.pass_over();
+        }
+        let (mut grpc, peer) = (self.grpc.clone(), self.peer);
+        let codec = self.tuning.stream_codec();
+        async move {
+            admitted?;
+            let lost = |status| from_status(status, peer, FETCH);
+            grpc.ready().await.map_err(|error| lost(Status::from_error(error.into())))?;
+            let reply = grpc
+                .server_streaming(
+                    Request::new(FetchRequest { messages, size }.encode()),
+                    PathAndQuery::from_static(FETCH),
+                    codec,
+                )
+                .await
+                .map_err(lost)?;
+            Ok(FetchStream { messages: reply.into_inner(), peer })
+        }
     }
 
     fn admitted(
@@ -198,101 +193,6 @@ impl Client {
     }
 }
 
-/// A push under way. Dropped without [`finish`](PushStream::finish), it is cancelled.
-#[derive(Debug)]
-pub struct PushStream {
-    sender: Option<queue::Sender>,
-    call: Call,
-    tuning: Tuning,
-    peer: SocketAddr,
-}
-
-impl PushStream {
-    /// Hands `message` over, waiting for room.
-    ///
-    /// When it resolves, the message stands in this stream's queue, which holds 1 MiB and 4096
-    /// messages, or one message if that is larger. From there tonic encodes it, HTTP/2 buffers up
-    /// to 1 MiB (hyper's send buffer) and what it has begun, within the server's window, and then
-    /// come the sockets' buffers. So nothing is said of its arrival: only
-    /// [`finish`](PushStream::finish) does.
-    ///
-    /// If the future is dropped before it resolves, the message is not sent.
-    ///
-    /// # Errors
-    /// [`Error::MessageTooLarge`]; and as soon as the call has ended, [`Error::ConnectionLost`],
-    /// [`Error::Refused`] or [`Error::Protocol`].
-    pub async fn send(&mut self, message: Bytes) -> Result<()> {
-        self.tuning.admit(message.len() as u64)?;
-        let sent = match &mut self.sender {
-            Some(sender) => sender.send(message).await,
-            None => Err(queue::Gone),
-        };
-        match sent {
-            Ok(()) => Ok(()),
-            Err(queue::Gone) => {
-                self.sender = None;
-                Err(self.why_it_ended().await)
-            }
-        }
-    }
-
-    /// Ends the stream and waits for the server to confirm what it has received.
-    ///
-    /// # Errors
-    /// [`Error::ConnectionLost`], [`Error::Refused`], [`Error::Protocol`].
-    pub async fn finish(mut self) -> Result<PushSummary> {
-        self.sender = None;
-        let reply = self.call.outcome(self.peer).await?;
-        PushSummary::decode(reply)
-            .ok_or_else(|| self.broken("the reply is not a summary of the push"))
-    }
-
-    async fn why_it_ended(&mut self) -> Error {
-        match self.call.outcome(self.peer).await {
-            Ok(_) => self.broken("the server replied before the last message"),
-            Err(error) => error,
-        }
-    }
-
-    fn broken(&self, detail: &str) -> Error {
-        Error::Protocol { peer: self.peer, method: PUSH, detail: detail.to_owned() }
-    }
-}
-
-/// The task that waits for the reply to a push.
-#[derive(Debug)]
-struct Call {
-    /// `None` once its outcome has been told: a `JoinHandle` must not be polled again then.
-    task: Option<JoinHandle<std::result::Result<Bytes, Status>>>,
-}
-
-impl Call {
-    async fn outcome(&mut self, peer: SocketAddr) -> Result<Bytes> {
-        let Some(task) = &mut self.task else {
-            return Err(ended(peer, "the push has ended already, with an error told before"));
-        };
-        let joined = task.await;
-        self.task = None;
-        match joined {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(status)) => Err(from_status(status, peer, PUSH)),
-            Err(error) => Err(ended(peer, &error.to_string())),
-        }
-    }
-}
-
-impl Drop for Call {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
-    }
-}
-
-fn ended(peer: SocketAddr, detail: &str) -> Error {
-    Error::ConnectionLost { peer, method: PUSH, detail: detail.to_owned() }
-}
-
 /// Messages that a fetch brings.
 #[derive(Debug)]
 pub struct FetchStream {
@@ -306,7 +206,16 @@ impl FetchStream {
     /// # Errors
     /// [`Error::ConnectionLost`], [`Error::Refused`].
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
-        self.messages.message().await.map_err(|status| from_status(status, self.peer, FETCH))
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// As [`next`](Self::next), for who waits for several streams at once.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
+        let next = Pin::new(&mut self.messages).poll_next(cx);
+        next.map(|next| next.transpose().map_err(|status| from_status(status, self.peer, FETCH)))
     }
 }
 

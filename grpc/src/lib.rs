@@ -35,6 +35,7 @@
 mod client;
 mod codec;
 mod error;
+mod exchange;
 pub mod marks;
 mod observer;
 mod queue;
@@ -43,10 +44,10 @@ mod service;
 pub mod socket;
 mod tuning;
 
-pub use client::{Client, FetchStream, PushStream};
+pub use client::{Client, ExchangeStream, Exchanged, FetchStream, PushStream};
 pub use error::{ConnectStage, Error, Result};
 pub use observer::{Counts, Observer, PayloadCheck, PayloadSource};
 pub use server::{SHUTDOWN_GRACE, Server};
-pub use service::{CALL, ECHO, FETCH, FetchRequest, PUSH, PushSummary, READY};
+pub use service::{CALL, ECHO, EXCHANGE, FETCH, FetchRequest, PUSH, PushSummary, READY};
 pub use socket::{Binding, ConnectOptions, ListenOptions};
 pub use tuning::{MAX_MESSAGE, MAX_WINDOW, Profile, Setting, Tuning};

@@ -27,6 +27,7 @@ impl<F: Fn(&[u8]) -> bool + Send + Sync> PayloadCheck for F {
 const MOST_MARKED: usize = 1024;
 
 /// Makes the payload that a fetch of so many bytes is served with.
+/// Makes a payload of so many bytes for the server to send.
 pub type PayloadSource = dyn Fn(u64) -> Bytes + Send + Sync;
 
 /// Received messages of one kind.
@@ -76,14 +77,15 @@ impl Observer {
         Observer::default()
     }
 
-    /// Has `check` look at every message received by Echo, Call and Push.
+    /// Has `check` look at every message received by Echo, Call, Push and Exchange.
     #[must_use]
     pub fn check_with(mut self, check: impl PayloadCheck + 'static) -> Observer {
         self.check = Some(Arc::new(check));
         self
     }
 
-    /// Serves Fetch with what `source` makes, instead of zeroes. It is called once per Fetch.
+    /// Serves Fetch and Exchange with what `source` makes, instead of zeroes. It is called once a
+    /// call.
     #[must_use]
     pub fn serve_from(mut self, source: impl Fn(u64) -> Bytes + Send + Sync + 'static) -> Observer {
         self.source = Some(Arc::new(source));
@@ -127,12 +129,12 @@ impl Observer {
         self.counts(&self.called)
     }
 
-    /// Messages received by Push.
+    /// Messages received by Push and Exchange.
     pub fn pushed(&self) -> Counts {
         self.counts(&self.pushed)
     }
 
-    /// Messages handed to HTTP/2 by Fetch. They are sent, not received: nothing checks them here.
+    /// Messages handed to HTTP/2 by Fetch and Exchange. They are sent, not received: nothing checks them here.
     pub fn fetched(&self) -> Counts {
         Counts { corrupt: None, ..self.counts(&self.fetched) }
     }
@@ -174,7 +176,7 @@ impl Observer {
         self.check.is_some()
     }
 
-    /// Payload of `size` bytes for a fetch.
+    /// Payload of `size` bytes to send.
     pub(crate) fn payload(&self, size: u64) -> Bytes {
         match &self.source {
             Some(source) => source(size),

@@ -7,6 +7,7 @@
 //! | Push | client streaming | any bytes, any number | a [`PushSummary`], after the last message |
 //! | Call | unary | any bytes | the bytes that the server was given for it beforehand; none by default |
 //! | Fetch | server streaming | a [`FetchRequest`] | so many messages of such a size |
+//! | Exchange | bidirectional streaming | any bytes, any number | from the first message received on, messages of its size, as fast as they are taken, until the last one is received; then a [`PushSummary`] |
 //!
 //! Numbers are unsigned, 64 bits, big-endian.
 
@@ -23,6 +24,7 @@ use tonic::codegen::{BoxFuture, Service};
 use tonic::server::Grpc;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::exchange::exchange;
 use crate::marks::{Call, Mark, Marked, Recorder};
 use crate::observer::Observer;
 use crate::tuning::Tuning;
@@ -37,8 +39,10 @@ pub const CALL: &str = "/fabricbench.Raw/Call";
 pub const PUSH: &str = "/fabricbench.Raw/Push";
 /// Path of the server-streaming call.
 pub const FETCH: &str = "/fabricbench.Raw/Fetch";
+/// Path of the call in which both sides push at once.
+pub const EXCHANGE: &str = "/fabricbench.Raw/Exchange";
 
-/// The receiver's confirmation of a push.
+/// The receiver's confirmation of a push, or of the client's half of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushSummary {
     /// Messages received in full.
@@ -104,8 +108,9 @@ pub(crate) struct RawService {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    observer: Arc<Observer>,
+/// What every call has in common.
+pub(crate) struct Shared {
+    pub(crate) observer: Arc<Observer>,
     tuning: Tuning,
 }
 
@@ -118,6 +123,19 @@ impl RawService {
 impl Shared {
     fn grpc<C: Codec<Encode = Bytes, Decode = Bytes>>(&self, codec: C) -> Grpc<C> {
         Grpc::new(codec).max_decoding_message_size(self.tuning.message_limit())
+    }
+
+    /// A message of `size` bytes to send.
+    pub(crate) fn payload(&self, size: u64) -> Result<Bytes, Status> {
+        self.tuning.admit(size).map_err(|error| Status::out_of_range(error.to_string()))?;
+        let payload = self.observer.payload(size);
+        if payload.len() as u64 != size {
+            return Err(Status::internal(format!(
+                "the server's payload source made {} B instead of {size} B",
+                payload.len()
+            )));
+        }
+        Ok(payload)
     }
 }
 
@@ -162,6 +180,12 @@ impl Service<http::Request<Body>> for RawService {
                     tower::service_fn(|request| std::future::ready(fetch(&shared, request)));
                 Ok(grpc.server_streaming(fetch, request).await)
             }),
+            EXCHANGE => Box::pin(async move {
+                let mut grpc = shared.grpc(shared.tuning.stream_codec());
+                let exchange =
+                    tower::service_fn(|request| std::future::ready(Ok(exchange(&shared, request))));
+                Ok(grpc.streaming(exchange, request).await)
+            }),
             READY => Box::pin(async move {
                 let mut grpc = shared.grpc(shared.tuning.call_codec());
                 let ready = tower::service_fn(|_: Request<Bytes>| {
@@ -170,8 +194,10 @@ impl Service<http::Request<Body>> for RawService {
                 Ok(grpc.unary(ready, request).await)
             }),
             _ => Box::pin(async move {
-                Ok(Status::unimplemented("fabricbench.Raw has Ready, Echo, Call, Push and Fetch")
-                    .into_http())
+                Ok(Status::unimplemented(
+                    "fabricbench.Raw has Ready, Echo, Call, Push, Fetch and Exchange",
+                )
+                .into_http())
             }),
         }
     }
@@ -216,33 +242,37 @@ async fn push(
     shared: Arc<Shared>,
     request: Request<Streaming<Bytes>>,
 ) -> Result<Response<Bytes>, Status> {
+    let summary = receive_all(&shared, request.into_inner(), |_| ()).await?;
+    Ok(Response::new(summary.encode()))
+}
+
+/// Counts and checks every message of `stream`; tells `begun` the size of the first.
+pub(crate) async fn receive_all(
+    shared: &Shared,
+    mut stream: Streaming<Bytes>,
+    begun: impl Fn(u64),
+) -> Result<PushSummary, Status> {
     let observer = &shared.observer;
-    let mut stream = request.into_inner();
     let mut summary =
         PushSummary { messages: 0, bytes: 0, corrupt: observer.checks().then_some(0) };
     while let Some(payload) = stream.message().await? {
+        if summary.messages == 0 {
+            begun(payload.len() as u64);
+        }
         summary.messages += 1;
         summary.bytes += payload.len() as u64;
         if !observer.received(&observer.pushed, &payload) {
             summary.corrupt = summary.corrupt.map(|count| count + 1);
         }
     }
-    Ok(Response::new(summary.encode()))
+    Ok(summary)
 }
 
 fn fetch(shared: &Arc<Shared>, request: Request<Bytes>) -> Result<Response<FetchReply>, Status> {
     let request = FetchRequest::decode(request.into_inner()).ok_or_else(|| {
         Status::invalid_argument("a fetch request is two 64-bit numbers: messages, and their size")
     })?;
-    shared.tuning.admit(request.size).map_err(|error| Status::out_of_range(error.to_string()))?;
-    let payload = shared.observer.payload(request.size);
-    if payload.len() as u64 != request.size {
-        return Err(Status::internal(format!(
-            "the server's payload source made {} B instead of {} B",
-            payload.len(),
-            request.size
-        )));
-    }
+    let payload = shared.payload(request.size)?;
     Ok(Response::new(FetchReply { shared: shared.clone(), payload, left: request.messages }))
 }
 

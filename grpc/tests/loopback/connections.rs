@@ -61,7 +61,8 @@ fn replies_of_a_few_hundred_bytes_do_not_stall() {
                 }
                 times.sort();
                 let median = times[times.len() / 2];
-                assert!(median < Duration::from_millis(5), "{size} B: {median:?}");
+                // Half of what a stall takes, and much more than a busy machine does.
+                assert!(median < Duration::from_millis(20), "{size} B: {median:?}");
             }
         });
     }

@@ -127,6 +127,53 @@ fn a_server_that_dies_in_a_fetch_ends_the_fetch() {
 }
 
 #[test]
+fn a_server_that_dies_in_an_exchange_ends_the_exchange() {
+    for tuning in [tuning(), Tuning::stock(1 << 20).unwrap()] {
+        let server = Running::start(&tuning);
+        let address = server.address.to_string();
+        run(async {
+            let client = connect(&server).await;
+            let mut exchange = client.exchange(|_: &[u8]| true);
+            let message = Bytes::from(vec![0; 1 << 20]);
+            while server.observer.pushed().messages < 10 || server.observer.fetched().messages < 10
+            {
+                exchange.send(message.clone()).await.unwrap();
+            }
+            server.kill();
+            let error = loop {
+                if let Err(error) = exchange.send(message.clone()).await {
+                    break error;
+                }
+            };
+            assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
+            assert_says(&error, &[&address, "/fabricbench.Raw/Exchange"]);
+            let error = exchange.finish().await.unwrap_err();
+            assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
+        });
+    }
+}
+
+/// The server pushes without end until it is told to stop: it must notice that nobody listens.
+#[test]
+fn a_client_that_goes_in_an_exchange_leaves_nothing_behind() {
+    let server = Running::start(&tuning());
+    run(async {
+        let client = connect(&server).await;
+        let mut exchange = client.exchange(|_: &[u8]| true);
+        while server.observer.fetched().messages < 10 {
+            exchange.send(Bytes::from(vec![0; 1 << 16])).await.unwrap();
+        }
+        drop(exchange);
+        // The same connection serves on.
+        client.echo(Bytes::from_static(b"still there")).await.unwrap();
+        let sent = server.observer.fetched().messages;
+        client.echo(Bytes::from_static(b"still there")).await.unwrap();
+        assert_eq!(server.observer.fetched().messages, sent);
+    });
+    server.stop().unwrap();
+}
+
+#[test]
 fn a_shutdown_does_not_wait_for_clients_for_ever() {
     let server = Running::start(&tuning());
     run(async {

@@ -133,6 +133,86 @@ fn fetch_brings_as_many_messages_of_the_size_asked_for() {
     }
 }
 
+/// Each is done whatever the others do, and in whichever order they are read.
+#[test]
+fn fetches_share_a_connection() {
+    for tuning in profiles() {
+        let server = Running::start(&tuning);
+        run(async {
+            let client = connect(&server, &tuning).await;
+            let mut one = client.fetch(300, 1 << 10).await.unwrap();
+            let mut other = client.fetch(20, 100 << 10).await.unwrap();
+            for _ in 0..20 {
+                assert_eq!(other.next().await.unwrap().unwrap().len(), 100 << 10);
+                assert_eq!(one.next().await.unwrap().unwrap().len(), 1 << 10);
+            }
+            assert!(other.next().await.unwrap().is_none());
+            for _ in 20..300 {
+                assert!(one.next().await.unwrap().is_some());
+            }
+            assert!(one.next().await.unwrap().is_none());
+        });
+    }
+}
+
+#[test]
+fn an_exchange_counts_both_directions() {
+    for tuning in profiles() {
+        let options = ListenOptions::new("[::1]:0".parse().unwrap());
+        let observer = Observer::new().serve_from(|size| pattern(size as usize));
+        let server = Running::start_with(&options, &tuning, observer);
+        let mut returned = 0;
+        for (size, count) in [(1, 3000), (300, 2000), (16 << 10, 200), (5 << 20, 2)] {
+            let before = (server.observer.pushed(), server.observer.fetched());
+            let exchanged = run(async {
+                let client = connect(&server, &tuning).await;
+                let mut exchange = client.exchange(move |message: &[u8]| message == pattern(size));
+                for _ in 0..count {
+                    exchange.send(pattern(size)).await.unwrap();
+                }
+                exchange.finish().await.unwrap()
+            });
+            assert_eq!(exchanged.sent.messages, count);
+            assert_eq!(exchanged.sent.bytes, count * size as u64);
+            let after = (server.observer.pushed(), server.observer.fetched());
+            assert_eq!(after.0.messages - before.0.messages, count);
+            assert_eq!(after.1.messages - before.1.messages, exchanged.received.messages);
+            assert_eq!(after.1.bytes - before.1.bytes, exchanged.received.bytes);
+            assert_eq!(exchanged.received.corrupt, Some(0), "{size} B");
+            returned += exchanged.received.messages;
+        }
+        assert!(returned > 4, "{returned}: a server that pushes nothing");
+    }
+}
+
+#[test]
+fn an_exchange_of_nothing_is_confirmed() {
+    let tuning = Tuning::tuned(0, 1).unwrap();
+    let server = Running::start(&tuning);
+    let exchanged = run(async {
+        connect(&server, &tuning).await.exchange(|_: &[u8]| true).finish().await.unwrap()
+    });
+    assert_eq!((exchanged.sent.messages, exchanged.received.messages), (0, 0));
+}
+
+#[test]
+fn what_the_server_pushes_is_checked() {
+    let tuning = Tuning::tuned(1024, 1).unwrap();
+    let server = Running::start(&tuning);
+    let exchanged = run(async {
+        let client = connect(&server, &tuning).await;
+        let mut exchange = client.exchange(|message: &[u8]| message.iter().all(|&byte| byte == 7));
+        // Until the server has answered with its zeroes.
+        while server.observer.fetched().messages < 10 {
+            exchange.send(Bytes::from_static(&[7; 100])).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        exchange.finish().await.unwrap()
+    });
+    assert!(exchanged.received.messages >= 10, "{exchanged:?}");
+    assert_eq!(exchanged.received.corrupt, Some(exchanged.received.messages));
+}
+
 #[test]
 fn the_check_counts_what_it_refuses() {
     let tuning = Tuning::tuned(1024, 1).unwrap();
@@ -183,6 +263,10 @@ fn a_server_with_a_smaller_limit_says_so() {
         assert!(matches!(error, Error::Refused { .. }), "{error}");
         assert!(error.to_string().contains("101"), "{error}");
         let error = client.fetch(1, 101).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { .. }), "{error}");
+        let mut exchange = client.exchange(|_: &[u8]| true);
+        exchange.send(Bytes::from_static(&[0; 101])).await.unwrap();
+        let error = exchange.finish().await.unwrap_err();
         assert!(matches!(error, Error::Refused { .. }), "{error}");
     });
 }
