@@ -29,6 +29,8 @@ mod lying_server;
 mod output;
 #[path = "command/own_server.rs"]
 mod own_server;
+#[path = "command/patterns.rs"]
+mod patterns;
 #[path = "command/perftest.rs"]
 mod perftest;
 #[path = "command/strangers.rs"]

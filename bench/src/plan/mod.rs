@@ -213,16 +213,22 @@ impl Plan {
     }
 }
 
-/// How many messages of `size` bytes may be in flight when nobody says otherwise.
+/// How many messages of `cell` may be in flight when nobody says otherwise.
 ///
 /// perftest's transmit depth is 128 whatever the size, which at 8 MiB would hold a GiB in flight;
-/// 8 MiB in flight cover the bandwidth-delay product of 400 Gb/s at 160 us.
+/// 8 MiB in flight cover the bandwidth-delay product of 400 Gb/s at 160 us. What streams bring in a
+/// fetch is more where messages are small: half of it is asked for at once, and a gRPC call costs as
+/// much as some hundred small messages.
 #[must_use]
-pub fn default_depth(size: u64) -> u32 {
-    const DEPTH: u64 = 128;
+pub fn default_depth(cell: &Cell) -> u32 {
     const BYTES_IN_FLIGHT: u64 = 8 << 20;
+    let most = match (&cell.transport, cell.pattern) {
+        (_, Pattern::Latency) => return 1,
+        (TransportName::Grpc(..) | TransportName::Tcp(_), Pattern::Fetch) => 8192,
+        _ => 128,
+    };
     // At least two, so that the wire does not idle while a completion is handled.
-    u32::try_from((BYTES_IN_FLIGHT / size.max(1)).clamp(2, DEPTH)).unwrap_or(2)
+    u32::try_from((BYTES_IN_FLIGHT / cell.largest_message().max(1)).clamp(2, most)).unwrap_or(2)
 }
 
 #[cfg(test)]
@@ -291,10 +297,21 @@ mod tests {
 
     #[test]
     fn depth_is_bounded_in_messages_and_in_bytes() {
-        assert_eq!(default_depth(1), 128);
-        assert_eq!(default_depth(64 << 10), 128);
-        assert_eq!(default_depth(1 << 20), 8);
-        assert_eq!(default_depth(1 << 30), 2);
-        assert_eq!(default_depth(u64::MAX), 2);
+        let depth = |transport: &str, pattern, size| {
+            let transport = transport.parse().unwrap();
+            default_depth(&Cell::new(transport, pattern, size))
+        };
+        let pushed = |size| depth("verbs-write", Pattern::Bandwidth, size);
+        assert_eq!(pushed(1), 128);
+        assert_eq!(pushed(64 << 10), 128);
+        assert_eq!(pushed(1 << 20), 8);
+        assert_eq!(pushed(1 << 30), 2);
+        assert_eq!(pushed(u64::MAX), 2);
+        assert_eq!(depth("grpc@lo", Pattern::Latency, 64), 1);
+        assert_eq!(depth("grpc@lo", Pattern::Fetch, 64), 8192);
+        assert_eq!(depth("grpc@lo", Pattern::Fetch, 64 << 10), 128);
+        assert_eq!(depth("verbs-read", Pattern::Fetch, 64), 128);
+        let calls = Cell::new("tcp@lo".parse().unwrap(), Pattern::Calls, 64);
+        assert_eq!(default_depth(&Cell { reply: Some(1 << 20), ..calls }), 8);
     }
 }

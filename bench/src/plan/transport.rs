@@ -93,9 +93,14 @@ impl TransportName {
     pub fn patterns(&self) -> &'static [Pattern] {
         match self {
             Self::Verbs(verbs) => verbs.operation.patterns(),
-            Self::Grpc(..) | Self::Tcp(_) => {
-                &[Pattern::Latency, Pattern::Bandwidth, Pattern::Rate, Pattern::Calls]
-            }
+            Self::Grpc(..) | Self::Tcp(_) => &[
+                Pattern::Latency,
+                Pattern::Bandwidth,
+                Pattern::Bidirectional,
+                Pattern::Fetch,
+                Pattern::Rate,
+                Pattern::Calls,
+            ],
         }
     }
 

@@ -30,7 +30,7 @@ pub trait Progress {
 /// What is the same for every slice.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// Messages in flight in a push, or calls; `None`: [`default_depth`].
+    /// Messages in flight, but in a ping-pong; `None`: [`default_depth`].
     pub depth: Option<u32>,
     /// What is done before the clock starts, in each slice.
     pub warm_up: WarmUp,
@@ -171,7 +171,7 @@ fn slice(plan: &Plan, rules: Rules, tally: &Tally, round: u32, server_cpu: Optio
     let cell = tally.cell().clone();
     let depth = match cell.pattern {
         Pattern::Latency => 1,
-        _ => rules.depth.unwrap_or_else(|| default_depth(cell.largest_message())),
+        _ => rules.depth.unwrap_or_else(|| default_depth(&cell)),
     };
     let stop = plan.stop.share(round, plan.rounds);
     let task = Task {

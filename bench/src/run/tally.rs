@@ -187,9 +187,8 @@ impl Tally {
             self.cell.is_lossy().then_some(Loss { sent: self.timed + self.lost, lost: self.lost });
         record.settings = Some(CellSettings {
             depth: match (&self.cell.transport, self.cell.pattern) {
-                (TransportName::Verbs(_), _) | (_, Pattern::Latency | Pattern::Calls) => {
-                    Some(self.depth)
-                }
+                (TransportName::Verbs(_), _)
+                | (_, Pattern::Latency | Pattern::Fetch | Pattern::Calls) => Some(self.depth),
                 _ => None,
             },
             warm_up_messages: self.warm_up,

@@ -1,7 +1,10 @@
 //! What must be true of every figure before it is one.
 
 use super::{Observation, Slice, SliceError};
-use crate::report::{Counters, PayloadCheck};
+use crate::{
+    plan::Pattern,
+    report::{Counters, PayloadCheck},
+};
 
 /// Refuses a slice whose two ends do not agree, whose payload is not what was sent, or whose path
 /// is not proven. `sent` and `returned` are messages that this end counted.
@@ -21,8 +24,12 @@ pub(super) fn check(
     let arrived = (received.messages, received.bytes) == (sent, bytes);
     // Of a read the far side knows nothing; of what may be lost, the loss is in the record.
     if !(arrived || slice.cell.is_read() || slice.cell.is_lossy()) {
+        let (ours, theirs) = match slice.cell.pattern {
+            Pattern::Fetch => ("fetched", "served"),
+            _ => ("sent", "received"),
+        };
         return failed(format!(
-            "{sent} messages of together {bytes} B were sent, and {} of together {} B received",
+            "{sent} messages of together {bytes} B were {ours}, and {} of together {} B {theirs}",
             received.messages, received.bytes
         ));
     }

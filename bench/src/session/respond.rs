@@ -157,8 +157,7 @@ fn respond(order: &Order<'_>, offer: &Offer) -> Result<Ready, TransportError> {
                 (Answer::Tcp { port: address.port() }, path, Box::new(responder))
             }
             (TransportName::Tcp(_), Offer::Tcp(wish)) => {
-                let (responder, address) =
-                    TcpResponder::listen((*cell).clone(), payload.clone(), wish)?;
+                let (responder, address) = TcpResponder::listen(cell, payload.clone(), wish)?;
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
                 (Answer::Tcp { port: address.port() }, path, Box::new(responder))
             }

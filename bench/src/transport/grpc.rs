@@ -2,10 +2,11 @@
 //! are the module `calls`.
 
 mod calls;
+mod fetch;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    future::Future,
+    future::{Future, poll_fn},
     net::SocketAddr,
     pin::pin,
     sync::{
@@ -17,13 +18,16 @@ use std::{
 
 use bytes::Bytes;
 pub use calls::{GrpcCalls, GrpcCallsOpening};
-use fabricbench_grpc::{Client, ListenOptions, Observer, PushStream, Server, Tuning};
+use fabricbench_grpc::{
+    Client, ExchangeStream, ListenOptions, Observer, PushStream, Server, Tuning,
+};
 use fabricbench_ipoib::PathChoice;
 use tokio::{
     runtime::{Builder, Runtime},
     time::{Instant, sleep, timeout},
 };
 
+use self::fetch::Fetch;
 use super::{
     Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
     StopSignal, TcpEndpoint, TransportError,
@@ -86,9 +90,12 @@ impl Opening for GrpcOpening {
             runtime,
             client,
             pattern: self.cell.pattern,
+            fetch: Fetch::new(self.depth, self.cell.size, self.payload.clone()),
             payload: self.payload,
             message: message.into(),
             push: None,
+            exchange: None,
+            first: Arc::default(),
             depth: self.depth.max(1) as usize,
             waiting: VecDeque::with_capacity(self.depth as usize),
             patience: Patience(self.timeout),
@@ -115,8 +122,10 @@ impl GrpcOpening {
 /// The client's side.
 #[derive(Debug)]
 pub struct GrpcInitiator {
-    // Before the runtime, which runs what these two have begun.
+    // Before the runtime, which runs what these have begun.
     push: Option<PushStream>,
+    exchange: Option<ExchangeStream>,
+    fetch: Fetch,
     client: Client,
     runtime: Runtime,
     pattern: Pattern,
@@ -128,6 +137,8 @@ pub struct GrpcInitiator {
     patience: Patience,
     tuning: Tuning,
     verified: Option<bool>,
+    // Of an exchange, in which the runtime's tasks receive.
+    first: Arc<FirstMessage>,
     confirmed: Received,
     stop: StopSignal,
 }
@@ -142,12 +153,29 @@ impl Initiator for GrpcInitiator {
     }
 
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
-        if self.pattern != Pattern::Latency {
-            if self.push.is_none() {
-                let _runtime = self.runtime.enter();
-                self.push = Some(self.client.push());
+        match self.pattern {
+            Pattern::Latency | Pattern::Calls => {}
+            Pattern::Fetch => {
+                go_on(&self.stop)?;
+                if self.fetch.want(&self.client) {
+                    drive(&self.runtime, self.fetch.send(), self.patience, &self.stop)??;
+                }
             }
-            if let Some(push) = &mut self.push {
+            Pattern::Bidirectional => {
+                let exchange = self.exchange.get_or_insert_with(|| {
+                    let _runtime = self.runtime.enter();
+                    let (first, payload) = (self.first.clone(), self.payload.clone());
+                    let size = self.message.len() as u64;
+                    self.client.exchange(move |message: &[u8]| first.check(&payload, size, message))
+                });
+                let sending = exchange.send(self.message.clone());
+                drive(&self.runtime, sending, self.patience, &self.stop)?.map_err(failed)?;
+            }
+            Pattern::Bandwidth | Pattern::Rate => {
+                let push = self.push.get_or_insert_with(|| {
+                    let _runtime = self.runtime.enter();
+                    self.client.push()
+                });
                 // Ready at once while the stream has room; else this is where HTTP/2's flow
                 // control holds the sender back.
                 let sending = push.send(self.message.clone());
@@ -171,22 +199,61 @@ impl Initiator for GrpcInitiator {
                     Some(self.payload.matches(&echo) && echo.len() == self.message.len());
             }
         }
+        if self.pattern == Pattern::Fetch {
+            if self.fetch.wait(&self.client) {
+                drive(&self.runtime, self.fetch.send(), patience, &self.stop)??;
+            }
+            let most = done.room() as u64;
+            let arrivals = poll_fn(|cx| self.fetch.poll_arrivals(most, cx));
+            let arrived = match drive(&self.runtime, arrivals, patience, &self.stop) {
+                Ok(arrived) => arrived?,
+                Err(TransportError::Failed(_)) => return Ok(()),
+                Err(stopped) => return Err(stopped),
+            };
+            for token in self.waiting.drain(..self.waiting.len().min(arrived as usize)) {
+                done.push(token);
+            }
+            return Ok(());
+        }
         hand_over(&mut self.waiting, done);
         Ok(())
     }
 
     fn confirm(&mut self, patience: Patience) -> Result<Received, TransportError> {
+        if self.pattern == Pattern::Fetch {
+            let end = poll_fn(|cx| self.fetch.poll_end(cx));
+            drive(&self.runtime, end, patience, &self.stop)??;
+            return Ok(self.fetch.received());
+        }
         if let Some(push) = self.push.take() {
             let summary =
                 drive(&self.runtime, push.finish(), patience, &self.stop)?.map_err(failed)?;
             self.confirmed.messages += summary.messages;
             self.confirmed.bytes += summary.bytes;
         }
+        if let Some(exchange) = self.exchange.take() {
+            let exchanged =
+                drive(&self.runtime, exchange.finish(), patience, &self.stop)?.map_err(failed)?;
+            self.confirmed.messages += exchanged.sent.messages;
+            self.confirmed.bytes += exchanged.sent.bytes;
+            self.confirmed.returned += exchanged.received.messages;
+            let (arrived, size) = (exchanged.received, self.message.len() as u64);
+            if arrived.bytes != arrived.messages.saturating_mul(size) {
+                return Err(TransportError::Failed(format!(
+                    "the server pushed {} messages of together {} B where each should have {size} B",
+                    arrived.messages, arrived.bytes
+                )));
+            }
+        }
         Ok(self.confirmed)
     }
 
     fn verified(&self) -> (u64, u64) {
-        self.verified.map_or((0, 0), |same| (1, u64::from(!same)))
+        match self.pattern {
+            Pattern::Fetch => (self.fetch.received().verified, self.fetch.received().corrupt),
+            Pattern::Bidirectional => self.first.verified(),
+            _ => self.verified.map_or((0, 0), |same| (1, u64::from(!same))),
+        }
     }
 
     fn settings(&self) -> BTreeMap<String, String> {
@@ -249,6 +316,9 @@ pub struct GrpcResponder {
     pattern: Pattern,
     payload: Payload,
     size: u64,
+    // What is sent, where this side sends by itself.
+    message: Bytes,
+    // What is replied with, of calls only.
     reply: Bytes,
 }
 
@@ -266,15 +336,21 @@ impl GrpcResponder {
     ) -> Result<(Self, SocketAddr), TransportError> {
         let tuning = tuning(kind, cell.largest_message(), depth)?;
         // gRPC allocates when a message comes; that it can is seen here, where it can be refused.
-        drop(zeroed(cell.size)?);
+        let mut message = zeroed(cell.size)?;
+        if matches!(cell.pattern, Pattern::Fetch | Pattern::Bidirectional) {
+            payload.fill(&mut message);
+        } else {
+            message = Vec::new();
+        }
         let mut reply = zeroed(cell.reply_size())?;
         payload.fill(&mut reply);
         let options =
             ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
         let server = Server::bind(&options, &tuning).map_err(failed)?;
         let address = server.local_addr();
-        let (pattern, size, reply) = (cell.pattern, cell.size, reply.into());
-        Ok((Self { server, pattern, payload, size, reply }, address))
+        let (pattern, size) = (cell.pattern, cell.size);
+        let (message, reply) = (message.into(), reply.into());
+        Ok((Self { server, pattern, payload, size, message, reply }, address))
     }
 }
 
@@ -286,7 +362,11 @@ impl Responder for GrpcResponder {
             let (first, payload, size) = (first.clone(), self.payload.clone(), self.size);
             move |message: &[u8]| first.check(&payload, size, message)
         };
-        let observer = Arc::new(Observer::new().check_with(check).reply_with(self.reply.clone()));
+        let message = self.message.clone();
+        // More than was planned is refused by the tuning.
+        let source = move |size| message.slice(..message.len().min(size as usize));
+        let observer = Observer::new().check_with(check).serve_from(source);
+        let observer = Arc::new(observer.reply_with(self.reply.clone()));
         let until_stopped = {
             let stop = stop.clone();
             async move {
@@ -299,15 +379,17 @@ impl Responder for GrpcResponder {
         let counts = match self.pattern {
             Pattern::Latency => observer.echoed(),
             Pattern::Calls => observer.called(),
+            // Those that were served: what the client received must be as many.
+            Pattern::Fetch => observer.fetched(),
             _ => observer.pushed(),
         };
-        Ok(Received {
-            returned: 0,
-            messages: counts.messages,
-            bytes: counts.bytes,
-            verified: first.verified.load(Ordering::Relaxed),
-            corrupt: counts.corrupt.unwrap_or(0),
-        })
+        let returned = match self.pattern {
+            Pattern::Bidirectional => observer.fetched().messages,
+            _ => 0,
+        };
+        let (verified, corrupt) = first.verified();
+        let (messages, bytes) = (counts.messages, counts.bytes);
+        Ok(Received { returned, messages, bytes, verified, corrupt })
     }
 }
 
@@ -316,14 +398,22 @@ impl Responder for GrpcResponder {
 struct FirstMessage {
     seen: AtomicBool,
     verified: AtomicU64,
+    corrupt: AtomicU64,
 }
 
 impl FirstMessage {
+    /// Messages compared, and of these different.
+    fn verified(&self) -> (u64, u64) {
+        (self.verified.load(Ordering::Relaxed), self.corrupt.load(Ordering::Relaxed))
+    }
+
     fn check(&self, payload: &Payload, size: u64, message: &[u8]) -> bool {
         if self.seen.swap(true, Ordering::Relaxed) {
             return true;
         }
+        let same = message.len() as u64 == size && payload.matches(message);
         self.verified.fetch_add(1, Ordering::Relaxed);
-        message.len() as u64 == size && payload.matches(message)
+        self.corrupt.fetch_add(u64::from(!same), Ordering::Relaxed);
+        same
     }
 }

@@ -13,6 +13,7 @@ mod buffer;
 mod endpoint;
 pub mod fake;
 pub mod grpc;
+mod requests;
 mod stop;
 pub mod tcp;
 pub mod verbs;
@@ -101,7 +102,7 @@ impl Default for Completed {
     }
 }
 
-/// What the far side says it has received.
+/// What the far side says it has received; in a fetch, what it says it has served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Received {
     /// Messages, warm-up included.

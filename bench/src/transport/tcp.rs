@@ -5,6 +5,9 @@
 //! the module `calls`.
 
 mod calls;
+mod duplex;
+mod fetch;
+mod inbox;
 mod stream;
 
 use std::{
@@ -14,11 +17,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use calls::Answering;
-pub use calls::{TcpCalls, TcpCallsOpening};
 use fabricbench_grpc::{Binding, ConnectOptions, ListenOptions, socket};
 use fabricbench_ipoib::PathChoice;
 
+pub use self::calls::{TcpCalls, TcpCallsOpening};
+use self::{
+    calls::Answering,
+    duplex::Duplex,
+    fetch::Fetch,
+    inbox::{CONFIRM, COUNTS, DATA, Inbox, Said, answer, counts},
+};
 use super::{
     Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
     StopSignal, TcpEndpoint, TransportError,
@@ -29,11 +37,6 @@ use crate::plan::{Cell, Pattern, Payload};
 
 /// How long a socket call blocks before the stop signal is looked at.
 const TURN: Duration = Duration::from_millis(100);
-
-/// The byte before a message of a push.
-const DATA: u8 = 0;
-/// The byte that asks for confirmation; no message follows.
-const CONFIRM: u8 = 1;
 
 /// How much the receiver of a push reads at once: as iperf3 does by default.
 const READ_BUFFER: usize = 128 << 10;
@@ -64,22 +67,34 @@ impl Opening for TcpOpening {
 
     fn connect(self, answer: &Answer) -> Result<TcpInitiator, TransportError> {
         let (stream, settings) = self.stream(answer)?;
-        let framed = usize::from(self.cell.pattern != Pattern::Latency);
-        let mut message = zeroed(self.cell.size.saturating_add(framed as u64))?;
-        self.payload.fill(&mut message[framed..]);
-        let echo = zeroed(if framed == 1 { 0 } else { self.cell.size })?;
-        Ok(TcpInitiator {
-            stream,
-            payload: self.payload,
-            echo,
-            message,
-            depth: self.depth.max(1) as usize,
-            handed_over: VecDeque::with_capacity(self.depth as usize),
-            verified: None,
-            patience: Patience(self.timeout),
-            settings,
-            stop: self.stop,
-        })
+        let (size, depth, stop) = (self.cell.size, self.depth.max(1), self.stop);
+        let patience = Patience(self.timeout);
+        let way = match self.cell.pattern {
+            Pattern::Fetch => {
+                let load = (depth, size);
+                Way::Fetch(Fetch::new(vec![stream], load, self.payload, patience, stop)?)
+            }
+            Pattern::Bidirectional => {
+                let message = marked(size, &self.payload)?;
+                let inbox = Inbox::new(size, self.payload, true)?;
+                Way::Both(Duplex::new(vec![(stream, inbox)], message, stop)?)
+            }
+            Pattern::Latency => {
+                let (mut message, echo) = (zeroed(size)?, zeroed(size)?);
+                self.payload.fill(&mut message);
+                let (payload, verified) = (self.payload, None);
+                Way::There(OneWay { stream, payload, message, echo, verified, patience, stop })
+            }
+            Pattern::Calls => return Err(failed("calls have an opening of their own")),
+            Pattern::Bandwidth | Pattern::Rate => {
+                let (message, echo) = (marked(size, &self.payload)?, Vec::new());
+                let (payload, verified) = (self.payload, None);
+                Way::There(OneWay { stream, payload, message, echo, verified, patience, stop })
+            }
+        };
+        let depth = depth as usize;
+        let handed_over = VecDeque::with_capacity(depth);
+        Ok(TcpInitiator { way, depth, handed_over, patience, settings })
     }
 }
 
@@ -98,6 +113,14 @@ impl TcpOpening {
         ]);
         Ok((stream, settings))
     }
+}
+
+/// A message of a push, with its mark in front.
+fn marked(size: u64, payload: &Payload) -> Result<Vec<u8>, TransportError> {
+    let mut message = zeroed(size.saturating_add(1))?;
+    message[0] = DATA;
+    payload.fill(&mut message[1..]);
+    Ok(message)
 }
 
 /// Where the server is to listen.
@@ -125,17 +148,20 @@ pub(super) fn connect_options(
 /// The client's side.
 #[derive(Debug)]
 pub struct TcpInitiator {
-    stream: TcpStream,
-    payload: Payload,
-    message: Vec<u8>,
-    echo: Vec<u8>,
+    way: Way,
     depth: usize,
     // Tokens of messages that the socket has taken, or of the one whose echo is awaited.
     handed_over: VecDeque<u64>,
-    verified: Option<bool>,
     patience: Patience,
     settings: BTreeMap<String, String>,
-    stop: StopSignal,
+}
+
+/// What a pattern does with the socket.
+#[derive(Debug)]
+enum Way {
+    There(OneWay),
+    Fetch(Fetch),
+    Both(Duplex),
 }
 
 impl Initiator for TcpInitiator {
@@ -144,48 +170,93 @@ impl Initiator for TcpInitiator {
     }
 
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
-        // A stream has no queue but its buffer: a full one makes the caller wait here.
-        write_all(&mut self.stream, &self.message, &self.stop, Some(self.patience))?;
+        match &mut self.way {
+            // A stream has no queue but its buffer: a full one makes the caller wait here.
+            Way::There(way) => way.send()?,
+            Way::Both(way) => way.send(self.patience)?,
+            Way::Fetch(way) => return way.submit(operation),
+        }
         self.handed_over.push_back(operation.token);
         Ok(())
     }
 
     fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError> {
-        if !self.echo.is_empty() {
-            if !read_exact(&mut self.stream, &mut self.echo, &self.stop, Some(patience))? {
-                return Ok(());
+        match &mut self.way {
+            Way::There(way) => {
+                if !way.hear(patience)? {
+                    return Ok(());
+                }
             }
-            if self.verified.is_none() {
-                self.verified = Some(self.payload.matches(&self.echo));
-            }
+            Way::Both(_) => {}
+            Way::Fetch(way) => return way.complete(patience, done),
         }
         hand_over(&mut self.handed_over, done);
         Ok(())
     }
 
     fn confirm(&mut self, patience: Patience) -> Result<Received, TransportError> {
+        match &mut self.way {
+            Way::There(way) => way.confirm(patience),
+            Way::Both(way) => way.confirm(patience),
+            Way::Fetch(way) => Ok(way.received()),
+        }
+    }
+
+    fn verified(&self) -> (u64, u64) {
+        let received = match &self.way {
+            Way::There(way) => return way.verified.map_or((0, 0), |same| (1, u64::from(!same))),
+            Way::Both(way) => way.received(),
+            Way::Fetch(way) => way.received(),
+        };
+        (received.verified, received.corrupt)
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        self.settings.clone()
+    }
+}
+
+/// A ping-pong, or a push.
+#[derive(Debug)]
+struct OneWay {
+    stream: TcpStream,
+    payload: Payload,
+    message: Vec<u8>,
+    // Room for the echo; empty in a push.
+    echo: Vec<u8>,
+    verified: Option<bool>,
+    patience: Patience,
+    stop: StopSignal,
+}
+
+impl OneWay {
+    fn send(&mut self) -> Result<(), TransportError> {
+        write_all(&mut self.stream, &self.message, &self.stop, Some(self.patience))
+    }
+
+    /// Whether the echo is here, where there is one.
+    fn hear(&mut self, patience: Patience) -> Result<bool, TransportError> {
+        if self.echo.is_empty() {
+            return Ok(true);
+        }
+        let whole = read_exact(&mut self.stream, &mut self.echo, &self.stop, Some(patience))?;
+        if whole && self.verified.is_none() {
+            self.verified = Some(self.payload.matches(&self.echo));
+        }
+        Ok(whole)
+    }
+
+    fn confirm(&mut self, patience: Patience) -> Result<Received, TransportError> {
         write_all(&mut self.stream, &[CONFIRM], &self.stop, Some(patience))?;
-        let mut counts = [0; 16];
-        if !read_exact(&mut self.stream, &mut counts, &self.stop, Some(patience))? {
+        // CONFIRM is in front of the answer as well.
+        let mut confirmed = [0; 1 + COUNTS];
+        if !read_exact(&mut self.stream, &mut confirmed, &self.stop, Some(patience))? {
             return Err(TransportError::Failed(format!(
                 "the receiver did not confirm within {:?}",
                 patience.0
             )));
         }
-        let word = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&counts[at..at + 8]);
-            u64::from_be_bytes(bytes)
-        };
-        Ok(Received { messages: word(0), bytes: word(8), ..Received::default() })
-    }
-
-    fn verified(&self) -> (u64, u64) {
-        self.verified.map_or((0, 0), |same| (1, u64::from(!same)))
-    }
-
-    fn settings(&self) -> BTreeMap<String, String> {
-        self.settings.clone()
+        counts(&confirmed)
     }
 }
 
@@ -211,12 +282,20 @@ pub(super) fn bound_to(binding: &Binding) -> String {
 #[derive(Debug)]
 pub struct TcpResponder {
     listener: TcpListener,
-    cell: Cell,
-    payload: Payload,
-    // Room for one message: the one that is echoed, or the first one of a push.
-    message: Vec<u8>,
-    // Of calls only.
-    calls: Option<Answering>,
+    work: Work,
+}
+
+/// What is done with a connection. The memory for it is there before it is promised.
+#[derive(Debug)]
+enum Work {
+    /// With room for a message.
+    Echo(Payload, Vec<u8>),
+    Sink(Inbox),
+    /// With the message.
+    Source(Vec<u8>),
+    /// With what is received, and the message, which has its mark in front.
+    Both(Inbox, Vec<u8>),
+    Calls(Answering),
 }
 
 impl TcpResponder {
@@ -225,115 +304,96 @@ impl TcpResponder {
     /// # Errors
     /// There is no such interface or address here, no port is free, or no memory for a message.
     pub fn listen(
-        cell: Cell,
+        cell: &Cell,
         payload: Payload,
         wish: &TcpEndpoint,
     ) -> Result<(Self, SocketAddr), TransportError> {
-        let (message, calls) = match cell.pattern {
-            Pattern::Calls => (Vec::new(), Some(Answering::new(&cell, &payload)?)),
-            _ => (zeroed(cell.size)?, None),
-        };
+        let work = Work::new(cell, payload)?;
         let options =
             ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
         let (listener, _) = socket::listen(&options).map_err(failed)?;
         let address = listener.local_addr().map_err(|error| io_failed("listen", &error))?;
-        Ok((Self { listener, cell, payload, message, calls }, address))
+        Ok((Self { listener, work }, address))
     }
 }
 
 impl Responder for TcpResponder {
-    fn serve(mut self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
+    fn serve(self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
         let Some(stream) = accept(&self.listener, stop)? else { return Ok(Received::default()) };
         prepare(&stream)?;
-        if let Some(calls) = self.calls {
-            return calls.serve(stream, stop);
-        }
-        match self.cell.pattern {
-            Pattern::Latency => self.echo(stream, stop),
-            _ => self.sink(stream, stop),
+        self.work.serve(stream, stop)
+    }
+}
+
+impl Work {
+    fn new(cell: &Cell, payload: Payload) -> Result<Self, TransportError> {
+        let inbox = || Inbox::new(cell.size, payload.clone(), false);
+        Ok(match cell.pattern {
+            Pattern::Latency => Self::Echo(payload, zeroed(cell.size)?),
+            Pattern::Bandwidth | Pattern::Rate => Self::Sink(inbox()?),
+            Pattern::Fetch => {
+                let mut message = zeroed(cell.size)?;
+                payload.fill(&mut message);
+                Self::Source(message)
+            }
+            Pattern::Bidirectional => Self::Both(inbox()?, marked(cell.size, &payload)?),
+            Pattern::Calls => Self::Calls(Answering::new(cell, &payload)?),
+        })
+    }
+
+    fn serve(self, stream: TcpStream, stop: &StopSignal) -> Result<Received, TransportError> {
+        match self {
+            Self::Echo(payload, message) => echo(stream, &payload, message, stop),
+            Self::Sink(inbox) => sink(stream, inbox, stop),
+            Self::Source(message) => fetch::serve(stream, &message, stop),
+            Self::Both(inbox, message) => duplex::serve(stream, inbox, &message, stop),
+            Self::Calls(calls) => calls.serve(stream, stop),
         }
     }
 }
 
-impl TcpResponder {
-    fn echo(
-        &mut self,
-        mut stream: TcpStream,
-        stop: &StopSignal,
-    ) -> Result<Received, TransportError> {
-        let buffer = &mut self.message;
-        let mut received = Received::default();
-        loop {
-            // The client's close between two messages is the end, as is the stop signal.
-            match read_some(&mut stream, buffer, stop, None) {
-                Ok(Got::Bytes(got)) => {
-                    read_exact(&mut stream, &mut buffer[got..], stop, None)?;
-                }
-                Ok(Got::Nothing) => continue,
-                Ok(Got::End) => return Ok(received),
-                Err(_) if stop.is_given() => return Ok(received),
-                Err(error) => return Err(error),
+fn echo(
+    mut stream: TcpStream,
+    payload: &Payload,
+    mut message: Vec<u8>,
+    stop: &StopSignal,
+) -> Result<Received, TransportError> {
+    let mut received = Received::default();
+    loop {
+        // The client's close between two messages is the end, as is the stop signal.
+        match read_some(&mut stream, &mut message, stop, None) {
+            Ok(Got::Bytes(got)) => {
+                read_exact(&mut stream, &mut message[got..], stop, None)?;
             }
-            count(&mut received, &self.payload, buffer);
-            write_all(&mut stream, buffer, stop, None)?;
+            Ok(Got::Nothing) => continue,
+            Ok(Got::End) => return Ok(received),
+            Err(_) if stop.is_given() => return Ok(received),
+            Err(error) => return Err(error),
         }
+        count(&mut received, payload, &message);
+        write_all(&mut stream, &message, stop, None)?;
     }
+}
 
-    fn sink(
-        &mut self,
-        mut stream: TcpStream,
-        stop: &StopSignal,
-    ) -> Result<Received, TransportError> {
-        let first = &mut self.message;
-        let mut buffer = vec![0; READ_BUFFER];
-        let mut received = Received::default();
-        // Bytes still to come of the message that has begun.
-        let mut rest = 0u64;
-        loop {
-            let got = match read_some(&mut stream, &mut buffer, stop, None) {
-                Ok(Got::Bytes(got)) => got,
-                Ok(Got::Nothing) => continue,
-                Ok(Got::End) if rest == 0 => return Ok(received),
-                Ok(Got::End) => return Err(closed()),
-                Err(_) if stop.is_given() => return Ok(received),
-                Err(error) => return Err(error),
-            };
-            let mut unread = &buffer[..got];
-            while !unread.is_empty() {
-                if rest == 0 {
-                    let (kind, after) = (unread[0], &unread[1..]);
-                    unread = after;
-                    match kind {
-                        DATA => rest = self.cell.size,
-                        CONFIRM => {
-                            let mut counts = [0; 16];
-                            counts[..8].copy_from_slice(&received.messages.to_be_bytes());
-                            counts[8..].copy_from_slice(&received.bytes.to_be_bytes());
-                            write_all(&mut stream, &counts, stop, None)?;
-                        }
-                        other => {
-                            return Err(TransportError::Failed(format!(
-                                "byte {other} where a message should begin"
-                            )));
-                        }
-                    }
-                    continue;
-                }
-                let part = unread.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
-                if received.messages == 0 {
-                    let at = first.len() - rest as usize;
-                    first[at..at + part].copy_from_slice(&unread[..part]);
-                }
-                unread = &unread[part..];
-                rest -= part as u64;
-                received.bytes += part as u64;
-                if rest == 0 {
-                    if received.messages == 0 {
-                        received.verified = 1;
-                        received.corrupt = u64::from(!self.payload.matches(first));
-                    }
-                    received.messages += 1;
-                }
+fn sink(
+    mut stream: TcpStream,
+    mut inbox: Inbox,
+    stop: &StopSignal,
+) -> Result<Received, TransportError> {
+    let mut buffer = vec![0; READ_BUFFER];
+    loop {
+        let got = match read_some(&mut stream, &mut buffer, stop, None) {
+            Ok(Got::Bytes(got)) => got,
+            Ok(Got::Nothing) => continue,
+            Ok(Got::End) if inbox.is_between_messages() => return Ok(inbox.received()),
+            Ok(Got::End) => return Err(closed()),
+            Err(_) if stop.is_given() => return Ok(inbox.received()),
+            Err(error) => return Err(error),
+        };
+        let mut unread = &buffer[..got];
+        while !unread.is_empty() {
+            if inbox.take(&mut unread)? == Some(Said::Confirm) {
+                write_all(&mut stream, &answer(&inbox.received()), stop, None)?;
             }
         }
     }
@@ -486,6 +546,6 @@ fn io_failed(what: &str, error: &io::Error) -> TransportError {
     TransportError::Failed(format!("cannot {what}: {error}"))
 }
 
-fn failed(error: fabricbench_grpc::Error) -> TransportError {
+fn failed(error: impl ToString) -> TransportError {
     TransportError::Failed(error.to_string())
 }

@@ -61,18 +61,19 @@ fn live(says: Arc<Mutex<TcpStream>>) {
 }
 
 fn converse(hears: &mut TcpStream, says: &Mutex<TcpStream>, host: &Value, lies: &Lies) {
-    let mut push = false;
+    let mut pattern = String::new();
     // Until the client has heard enough.
     while let Ok(message) = read_frame::<Value>(hears) {
         let said = &message["say"];
         let reply = if said["begin"].is_object() {
             json!({ "welcome": host })
         } else if said["prepare"].is_object() {
-            push = said["prepare"]["cell"]["pattern"] == "bandwidth";
-            lies.prepared.map_or_else(|| prepared(push, lies), |lie| lie())
+            said["prepare"]["cell"]["pattern"].as_str().unwrap().clone_into(&mut pattern);
+            lies.prepared.map_or_else(|| prepared(&pattern, lies), |lie| lie())
         } else if said == "start" {
             json!("started")
         } else if said["finish"].is_object() {
+            let push = pattern == "bandwidth";
             let mut observation = observed(said["finish"]["messages"].as_u64().unwrap_or(0), push);
             if let Some(lie) = lies.observed {
                 lie(&mut observation);
@@ -104,14 +105,19 @@ fn observed(messages: u64, push: bool) -> Value {
 }
 
 /// A data path of its own for the slice.
-fn prepared(push: bool, lies: &Lies) -> Value {
+fn prepared(pattern: &str, lies: &Lies) -> Value {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (echoed, confirmed) = (lies.echoed, lies.confirmed);
+    let pattern = pattern.to_owned();
     thread::spawn(move || {
         let (mut data, _) = listener.accept().unwrap();
         data.set_nodelay(true).unwrap();
-        if push { sink(&mut data, confirmed) } else { echo(&mut data, echoed) }
+        match pattern.as_str() {
+            "bandwidth" => sink(&mut data, confirmed),
+            "fetch" => zeroes(&mut data),
+            _ => echo(&mut data, echoed),
+        }
     });
     json!({ "prepared": {
         "answers": [{ "tcp": { "port": port } }],
@@ -132,7 +138,19 @@ fn echo(data: &mut TcpStream, lie: Option<fn(&mut Vec<u8>)>) {
     }
 }
 
-/// A message has a 0 in front; a 1 asks for the counts.
+/// As many messages as are asked for, of the right size and without content.
+fn zeroes(data: &mut TcpStream) {
+    let mut request = [0; 8];
+    while data.read_exact(&mut request).is_ok() {
+        for _ in 0..u64::from_be_bytes(request) {
+            if data.write_all(&[0; SIZE]).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A message has a 0 in front; a 1 asks for the counts, and stands in front of them.
 fn sink(data: &mut TcpStream, lie: Option<fn(u64) -> u64>) {
     let (mut kind, mut message, mut messages) = ([0], [0; SIZE], 0);
     while data.read_exact(&mut kind).is_ok() {
@@ -143,7 +161,7 @@ fn sink(data: &mut TcpStream, lie: Option<fn(u64) -> u64>) {
         }
         let count: u64 = lie.map_or(messages, |lie| lie(messages));
         let counts = [count.to_be_bytes(), (count * SIZE as u64).to_be_bytes()].concat();
-        if data.write_all(&counts).is_err() {
+        if data.write_all(&[vec![1], counts].concat()).is_err() {
             return;
         }
     }
@@ -178,6 +196,8 @@ fn what_was_sent_and_what_was_received_must_agree() {
     for lie in [fewer, more] {
         exposed(Lies { observed: Some(lie), ..Lies::default() }, "latency", words);
         exposed(Lies { observed: Some(lie), ..Lies::default() }, "bandwidth", words);
+        let words = &["9 messages", "were fetched", "served"];
+        exposed(Lies { observed: Some(lie), ..Lies::default() }, "fetch", words);
     }
 }
 
@@ -195,6 +215,7 @@ fn content_that_differs_on_either_side_is_seen() {
     exposed(Lies { observed: Some(there), ..Lies::default() }, "latency", words);
     let here: fn(&mut Vec<u8>) = |echo| echo[SIZE - 1] ^= 1;
     exposed(Lies { echoed: Some(here), ..Lies::default() }, "latency", words);
+    exposed(Lies::default(), "fetch", words);
 }
 
 #[test]

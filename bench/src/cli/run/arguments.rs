@@ -146,7 +146,7 @@ pub(super) enum PatternName {
     Bandwidth,
     /// Push in both directions at once
     Bidirectional,
-    /// Reads
+    /// The server's data, taken: by reads, or as a stream
     Fetch,
     /// Operations a second
     Rate,
