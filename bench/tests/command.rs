@@ -25,6 +25,8 @@ mod interruption;
 mod lost_peer;
 #[path = "command/lying_server.rs"]
 mod lying_server;
+#[path = "command/models.rs"]
+mod models;
 #[path = "command/output.rs"]
 mod output;
 #[path = "command/own_server.rs"]

@@ -2,6 +2,7 @@
 
 mod local_server;
 mod memory;
+mod models;
 mod options;
 mod perftest;
 mod probe;
@@ -38,6 +39,8 @@ enum Command {
     Run(Box<run::RunArguments>),
     /// Show what this host has, and which transports that makes possible
     Probe(probe::ProbeArguments),
+    /// List the models whose tensors come with the program
+    Models(models::ModelsArguments),
 }
 
 /// How a command ended, as its exit code.
@@ -84,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Probe(arguments) => probe::probe(&arguments),
+        Command::Models(arguments) => models::models(&arguments),
     };
     let exit = exit.unwrap_or_else(|failure| {
         complain(&failure);

@@ -1,6 +1,7 @@
 //! What to measure, as data: transports, patterns, sizes, payload and stop rule, expanded to an
 //! ordered list of cells. Knows nothing of how any of it is done.
 
+mod model;
 mod payload;
 mod size;
 mod stop;
@@ -11,6 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use model::{LARGEST_MODEL_FILE, MOST_TENSORS, Model, ModelError, Tensor};
 pub use payload::Payload;
 pub use size::{MOST_SIZES, SizeError, Sizes, display_bytes, parse_bytes};
 pub use stop::{LEAST_MESSAGES, Stop};

@@ -62,6 +62,7 @@ fn are_refused_in_one_line() {
         ("serve --listen nowhere", &["--listen", "nowhere"]),
         ("serve extra", &["extra"]),
         ("probe extra", &["extra"]),
+        ("models resnet", &["`resnet`", "resnet-50", "llama-7b-layer"]),
         ("mesure", &["mesure"]),
     ] {
         let finished = run(arguments);
