@@ -1,6 +1,6 @@
 //! Network interfaces and the path that traffic took: which are IPoIB and which Ethernet, what
-//! stands behind them, which way the kernel sends, and proof of which interface carried the
-//! bytes.
+//! stands behind them, which way the kernel sends, proof of which interface carried the bytes,
+//! and what the kernel knows of the connections that brought them.
 //!
 //! The kernel decides, not a name or an option: an interface is IPoIB if its hardware type is
 //! InfiniBand's (ARPHRD 32), emulated if it is of that type without the kernel's IPoIB driver,
@@ -40,6 +40,7 @@ pub mod counters;
 pub mod interface;
 pub mod proof;
 pub mod route;
+pub mod sockets;
 
 mod address;
 mod error;
@@ -59,3 +60,4 @@ pub use interface::{
 };
 pub use proof::{PathProof, Verdict};
 pub use route::Route;
+pub use sockets::{TcpInfo, TcpSocket, TcpState, tcp_sockets};

@@ -1,5 +1,6 @@
-//! Questions to the kernel by rtnetlink. Answers are those of the calling thread's network
-//! namespace, which `/sys` need not show.
+//! Questions to the kernel by netlink: rtnetlink of links, addresses and routes, sock_diag of
+//! sockets. Answers are those of the calling thread's network namespace, which `/sys` need not
+//! show.
 //!
 //! Messages are kept as a fixed header and raw attributes, of which callers read the few they
 //! want. A typed decoder that rejects a message for one attribute it does not expect would
@@ -12,21 +13,34 @@ use netlink_packet_core::{
     NLA_HEADER_SIZE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable,
     NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator,
 };
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use netlink_sys::{
+    Socket, SocketAddr,
+    protocols::{NETLINK_ROUTE, NETLINK_SOCK_DIAG},
+};
 
 /// Tries at a list that changes while the kernel gives it.
 const DUMP_TRIES: u32 = 5;
 
-/// A socket to rtnetlink, bound to the namespace in which it was opened. Its reads have no
-/// deadline: the kernel has queued the answer, or an error, before the send returns.
+/// A socket to one of netlink's families, bound to the namespace in which it was opened. Its
+/// reads have no deadline: the kernel has queued the answer, or an error, before the send returns.
 pub(crate) struct Kernel {
     socket: Socket,
     sequence: u32,
 }
 
 impl Kernel {
+    /// Opens the way to rtnetlink.
     pub(crate) fn open() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        Self::open_to(NETLINK_ROUTE)
+    }
+
+    /// Opens the way to sock_diag.
+    pub(crate) fn open_sock_diag() -> io::Result<Self> {
+        Self::open_to(NETLINK_SOCK_DIAG)
+    }
+
+    fn open_to(family: isize) -> io::Result<Self> {
+        let mut socket = Socket::new(family)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
         Ok(Self { socket, sequence: 0 })
@@ -112,7 +126,7 @@ fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("netlink: {what}"))
 }
 
-/// A message of rtnetlink: its type, and its body of a fixed header and attributes.
+/// A message: its type, and its body of a fixed header and attributes.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     kind: u16,
