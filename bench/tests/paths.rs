@@ -16,6 +16,8 @@ mod cluster;
 
 #[path = "paths/choice.rs"]
 mod choice;
+#[path = "paths/connections.rs"]
+mod connections;
 #[path = "paths/faults.rs"]
 mod faults;
 #[path = "paths/proof.rs"]

@@ -100,6 +100,9 @@ pub struct TcpInfo {
     pub congestion_window: u32,
     /// Segments sent again.
     pub retransmits: u32,
+    /// Of the segments sent again, those of which the other end said that it had them already: they
+    /// were late, and not lost.
+    pub unneeded_retransmits: Option<u32>,
     /// Segments with data sent, those sent again included.
     pub segments_sent: Option<u32>,
     /// Bytes that the other end has acknowledged.
@@ -217,6 +220,7 @@ fn info(attributes: Attributes<'_>) -> Option<TcpInfo> {
         busy_us: u64_at(168),
         receive_window_limited_us: u64_at(176),
         send_buffer_limited_us: u64_at(184),
+        unneeded_retransmits: u32_at(216),
     })
 }
 
@@ -241,9 +245,10 @@ mod tests {
             info.extend_from_slice(&(at as u64).to_ne_bytes());
         }
         info.extend((34..40).flat_map(|word: u32| (word * 4).to_ne_bytes()));
-        for at in (160..200).step_by(8) {
+        for at in (160..216).step_by(8) {
             info.extend_from_slice(&(at as u64).to_ne_bytes());
         }
+        info.extend_from_slice(&216u32.to_ne_bytes());
         Message::new(SOCK_DIAG_BY_FAMILY, &header)
             .with(INET_DIAG_CONG, b"cubic\0")
             .with(INET_DIAG_INFO, &info[..length])
@@ -270,9 +275,10 @@ mod tests {
                 busy_us: Some(168),
                 receive_window_limited_us: Some(176),
                 send_buffer_limited_us: Some(184),
+                unneeded_retransmits: Some(216),
             },
         };
-        assert_eq!(socket(&answer(1, 200)), Some(expected));
+        assert_eq!(socket(&answer(1, 220)), Some(expected));
         assert_eq!(socket(&answer(10, 200)), None, "a listener is no connection");
     }
 

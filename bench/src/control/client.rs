@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use super::{GreetingError, Link, LinkError, Reply, Request, greet_server};
 use crate::{
-    report::{Path, Status},
+    report::{Path, Status, TcpSide},
     session::{Conversation, Host, Observation, Slice, SliceError},
     transport::{Answer, Offer, StopReason, StopSignal},
 };
@@ -196,6 +196,13 @@ impl Conversation for Client {
     fn start(&mut self) -> Result<(), SliceError> {
         match self.ask(Request::Start)? {
             Reply::Started => Ok(()),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    fn connections(&mut self) -> Result<Result<TcpSide, String>, SliceError> {
+        match self.ask(Request::Connections)? {
+            Reply::Connections(told) => Ok(told.map(|side| *side)),
             _ => Err(self.out_of_turn()),
         }
     }

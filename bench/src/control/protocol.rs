@@ -1,14 +1,14 @@
 //! What client and server say to one another after the greeting.
 //!
 //! A run is: Begin, Welcome (or Queued until it is our turn); then for every slice Prepare,
-//! Prepared, Start, Started, the data path, Finish, Finished; then End. A cell that cannot be done
-//! is Refused and the conversation goes on.
+//! Prepared, Start, Started, the data path, with TCP Connections and its answer while they are open,
+//! Finish, Finished; then End. A cell that cannot be done is Refused and the conversation goes on.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     plan::Cell,
-    report::{Path, Status},
+    report::{Path, Status, TcpSide},
     session::{Host, Observation},
     transport::{Answer, Offer},
 };
@@ -45,6 +45,8 @@ pub enum Request {
     },
     /// The data path is connected: read the counters and serve.
     Start,
+    /// The data path has been used and is still connected: tell of its TCP connections.
+    Connections,
     /// The data path has been used: stop serving and report.
     Finish {
         /// Messages sent, warm-up included; bounds what the counters must have seen. `None` if
@@ -77,6 +79,8 @@ pub enum Reply {
     Refused(Refusal),
     /// Serving.
     Started,
+    /// What the server's kernel knows of the slice's TCP connections, or why it does not tell.
+    Connections(Result<Box<TcpSide>, String>),
     /// No longer serving.
     Finished(Box<Observation>),
 }

@@ -270,6 +270,12 @@ fn serve_client(
                 }
                 None => return Err(out_of_turn(link)),
             },
+            Request::Connections => match &serving {
+                Some(serving) => {
+                    link.say(Reply::Connections(serving.connections().map(Box::new)))?;
+                }
+                None => return Err(out_of_turn(link)),
+            },
             Request::Finish { messages } => match serving.take() {
                 Some(serving) => {
                     link.say(Reply::Finished(Box::new(serving.finish(messages))))?;

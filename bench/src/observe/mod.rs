@@ -3,7 +3,9 @@
 mod cpu;
 mod environment;
 mod path;
+mod sockets;
 
 pub use cpu::CpuTime;
 pub use environment::{environment, is_emulated_machine};
 pub use path::{PathWatch, Payload};
+pub use sockets::connections;

@@ -2,7 +2,7 @@
 
 use super::Document;
 
-const HEADER: [&str; 19] = [
+const HEADER: [&str; 23] = [
     "transport",
     "pattern",
     "size_bytes",
@@ -21,6 +21,10 @@ const HEADER: [&str; 19] = [
     "interface",
     "emulated",
     "reason",
+    "tcp_connections",
+    "tcp_retransmits",
+    "peer_tcp_retransmits",
+    "tcp_rtt_us",
     "reply_bytes",
 ];
 
@@ -36,6 +40,10 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
         let latency = cell.latency.as_ref();
         let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
         let path = cell.path.as_ref();
+        let tcp = cell.tcp.as_ref();
+        let (client, server) =
+            (tcp.and_then(|tcp| tcp.client.as_ref()), tcp.and_then(|tcp| tcp.server.as_ref()));
+        let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         let fields = [
             cell.transport.to_string(),
             cell.pattern.to_string(),
@@ -55,6 +63,10 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             path.and_then(|path| path.interface.clone()).unwrap_or_default(),
             path.map_or_else(String::new, |path| path.emulated.to_string()),
             cell.reason.clone().unwrap_or_default(),
+            count(client.map(|client| client.connections)),
+            count(client.map(|client| client.retransmits)),
+            count(server.map(|server| server.retransmits)),
+            number(client.and_then(|client| client.rtt_us).map(|rtt| rtt.mean)),
             cell.reply.map_or_else(String::new, |reply| reply.to_string()),
         ];
         rows.write_record(fields)?;

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{CellRecord, CpuCost, Document, Status, number::figure, table::notes};
+use super::{CellRecord, CpuCost, Document, Status, TcpRecord, number::figure, table::notes};
 use crate::plan::display_bytes;
 
 /// The rows as text.
@@ -25,6 +25,8 @@ pub fn long(document: &Document) -> String {
         "messages/s",
         "CPU us",
         "peer CPU us",
+        "retrans",
+        "TCP rtt us",
         "status",
     ]);
     for cell in &document.cells {
@@ -39,7 +41,8 @@ pub fn long(document: &Document) -> String {
     let table = table.trim_fmt();
     format!(
         "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones; MB = 10^6 bytes; CPU: processor time of \
-         each process a message\n\n{}",
+         each process a message; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
+         smoothed round trip time at the end of a slice\n\n{}",
         notes(document)
     )
 }
@@ -60,6 +63,8 @@ fn row(cell: &CellRecord) -> Vec<String> {
     let latency = cell.latency.as_ref();
     let us = |value: Option<f64>| figure(value.map(|nanoseconds| nanoseconds / 1000.0));
     let throughput = cell.throughput.as_ref();
+    let tcp = cell.tcp.as_ref();
+    let rtt = tcp.and_then(|tcp| tcp.client.as_ref()?.rtt_us);
     let status = match cell.status {
         Status::Measured => "measured",
         Status::Unsupported => "unsupported",
@@ -81,6 +86,9 @@ fn row(cell: &CellRecord) -> Vec<String> {
         figure(throughput.map(|rate| rate.messages_per_s)),
         processor(cell, |cost| cost.client_ns),
         processor(cell, |cost| cost.server_ns),
+        tcp.and_then(TcpRecord::retransmits)
+            .map_or_else(|| "-".to_owned(), |count| count.to_string()),
+        figure(rtt.map(|rtt| rtt.mean)),
         status.to_owned(),
     ]
 }

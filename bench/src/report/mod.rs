@@ -7,6 +7,7 @@ mod number;
 mod perftest;
 mod schema;
 mod table;
+mod tcp;
 
 pub use csv::csv;
 pub use file::{OutputError, ResultFile};
@@ -18,3 +19,4 @@ pub use schema::{
     SCHEMA, Status, Throughput,
 };
 pub use table::table;
+pub use tcp::{Spread, TcpRecord, TcpSide};

@@ -295,6 +295,7 @@ mod tests {
             }),
             counters: None,
             peer_counters: None,
+            tcp: None,
             cpu: None,
             payload: None,
             loss: None,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::TcpRecord;
 use crate::plan::{Pattern, TransportName};
 
 /// The value of [`Document::schema`].
@@ -130,6 +131,9 @@ pub struct CellRecord {
     /// What the server's counters saw.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_counters: Option<Counters>,
+    /// What the kernel's TCP knows of the connections, for what goes over TCP.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tcp: Option<TcpRecord>,
     /// Processor time of both sides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuCost>,

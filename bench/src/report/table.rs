@@ -305,6 +305,7 @@ mod tests {
             throughput: Some(Throughput { bytes_per_s: 8e3, messages_per_s: 1e3 }),
             counters: None,
             peer_counters: None,
+            tcp: None,
             cpu: None,
             payload: None,
             loss: None,

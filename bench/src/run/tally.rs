@@ -7,7 +7,7 @@ use crate::{
     plan::{Cell, Pattern, TransportName},
     report::{
         Absent, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind, LatencySplit,
-        Loss, Path, PayloadCheck, Proof, RoundRecord, Status, Throughput,
+        Loss, Path, PayloadCheck, Proof, RoundRecord, Status, TcpRecord, Throughput,
     },
     session::SliceError,
     stats::{Histogram, Quantile},
@@ -35,6 +35,7 @@ pub(super) struct Tally {
     lost: u64,
     returned: u64,
     counters: Option<(Counters, Counters)>,
+    tcp: Option<TcpRecord>,
     cpu: CpuCost,
     payload: PayloadCheck,
     settings: BTreeMap<String, String>,
@@ -57,6 +58,7 @@ impl Tally {
             lost: 0,
             returned: 0,
             counters: None,
+            tcp: None,
             cpu: CpuCost { client_ns: 0, server_ns: 0 },
             payload: PayloadCheck { verified_messages: 0, corrupt_messages: 0 },
             settings: BTreeMap::new(),
@@ -112,6 +114,10 @@ impl Tally {
             None => (slice.counters, slice.peer_counters),
             Some((here, there)) => (sum(here, slice.counters), sum(there, slice.peer_counters)),
         });
+        match (&mut self.tcp, slice.tcp) {
+            (Some(all), Some(slice)) => all.add(slice),
+            (none, slice) => *none = slice,
+        }
         if let Some(Split { waits, uncertainty }) = slice.split {
             let (all, worst) =
                 self.split.get_or_insert_with(|| (Box::new(Histogram::new()), uncertainty));
@@ -156,6 +162,7 @@ impl Tally {
             throughput: None,
             counters: None,
             peer_counters: None,
+            tcp: None,
             cpu: None,
             payload: None,
             loss: None,
@@ -181,6 +188,7 @@ impl Tally {
             record.counters = Some(here.clone());
             record.peer_counters = Some(there.clone());
         }
+        record.tcp.clone_from(&self.tcp);
         record.cpu = Some(self.cpu);
         record.payload = Some(self.payload);
         record.loss =
@@ -332,6 +340,7 @@ mod tests {
             peer_path: path(),
             counters: counters.clone(),
             peer_counters: counters,
+            tcp: None,
             cpu: CpuCost { client_ns: 1, server_ns: 2 },
             payload: PayloadCheck { verified_messages: 1, corrupt_messages: 0 },
             settings: BTreeMap::new(),

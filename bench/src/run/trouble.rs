@@ -1,11 +1,14 @@
-//! What the counters say of packets that were lost, sent again or came to a receiver that was not
-//! ready, while figures were made that do not show it.
+//! What the counters, and the kernel's TCP, say of packets that were lost, sent again or came to a
+//! receiver that was not ready, while figures were made that do not show it.
 
 use std::collections::BTreeMap;
 
 use fabricbench_verbs::counters::{Class, meaning};
 
-use crate::report::{CellRecord, Counters};
+use crate::{
+    plan::TransportName,
+    report::{CellRecord, Counters},
+};
 
 /// One warning a transport whose counters tell of trouble; and one for what was lost for good.
 pub(super) fn troubles(cells: &[CellRecord]) -> Vec<String> {
@@ -40,6 +43,7 @@ pub(super) fn troubles(cells: &[CellRecord]) -> Vec<String> {
                 counters.join(", ")
             ));
         }
+        warnings.extend(retransmissions(transport, &cells));
         let losses = || cells.iter().filter_map(|cell| cell.loss);
         let (sent, lost) =
             losses().fold((0, 0), |(sent, lost), loss| (sent + loss.sent, lost + loss.lost));
@@ -51,6 +55,31 @@ pub(super) fn troubles(cells: &[CellRecord]) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// A warning if TCP sent so much again on either side of any cell that it counts.
+fn retransmissions(transport: &TransportName, cells: &[&CellRecord]) -> Option<String> {
+    let sides = |cell: &CellRecord| {
+        let tcp = cell.tcp.clone().unwrap_or_default();
+        tcp.client.into_iter().chain(tcp.server)
+    };
+    let worst = |cell: &CellRecord| {
+        sides(cell).filter_map(|side| side.retransmitted()).fold(0.0_f64, f64::max)
+    };
+    let lossy = |cell: &&&CellRecord| sides(cell).any(|side| side.is_lossy());
+    let troubled: Vec<_> = cells.iter().filter(lossy).collect();
+    let again: u64 =
+        troubled.iter().flat_map(|cell| sides(cell)).map(|side| side.retransmits).sum();
+    let most = troubled.iter().map(|cell| worst(cell)).fold(0.0_f64, f64::max);
+    (!troubled.is_empty()).then(|| {
+        format!(
+            "{transport}: in {} of {} cells TCP sent segments again, {again} in all and up to {:.2} % of \
+             them: the path loses packets, which the figures show and not what it could carry",
+            troubled.len(),
+            cells.len(),
+            most * 100.0
+        )
+    })
 }
 
 fn both(cell: &CellRecord) -> impl Iterator<Item = &Counters> {
@@ -66,7 +95,7 @@ mod tests {
     use super::*;
     use crate::{
         plan::{Cell, Pattern},
-        report::Loss,
+        report::{Loss, TcpRecord, TcpSide},
         run::tally::Tally,
     };
 
@@ -87,5 +116,26 @@ mod tests {
         assert!(warnings[0].contains("in 1 of 2 cells"), "{warnings:?}");
         assert!(warnings[0].ends_with("not ready: completer_retry_err 2"), "{warnings:?}");
         assert!(warnings[1].contains("3 of 100 messages were lost"), "{warnings:?}");
+    }
+
+    #[test]
+    fn segments_sent_again_are_called_out_above_a_share() {
+        let transport = "tcp@loopback".parse().unwrap();
+        let cell = Cell::new(transport, Pattern::Bandwidth, 8);
+        let quiet = Tally::new(cell).record();
+        let with = |retransmits| {
+            let server =
+                Some(TcpSide { retransmits, segments_sent: Some(10_000), ..TcpSide::default() });
+            CellRecord { tcp: Some(TcpRecord { server, ..TcpRecord::default() }), ..quiet.clone() }
+        };
+        assert_eq!(troubles(&[quiet.clone(), with(19)]), Vec::<String>::new());
+        let warnings = troubles(&[quiet.clone(), with(20), with(150)]);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].starts_with(
+                "tcp@loopback: in 2 of 3 cells TCP sent segments again, 170 in all and up to 1.50 %"
+            ),
+            "{warnings:?}"
+        );
     }
 }

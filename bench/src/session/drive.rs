@@ -45,26 +45,35 @@ pub(super) struct Driven {
     span: (u64, u64),
 }
 
-/// Drives each initiator, on a thread of its own if there are several, and ends them: their
-/// connections are closed when the server is told to stop, which then need not wait for them.
+/// Drives each initiator, on a thread of its own if there are several, has `look` look at them when
+/// all are done, and ends them: their connections are closed when the server is told to stop, which
+/// then need not wait for them.
 ///
 /// # Errors
-/// The first that any of them gave.
-pub(super) fn drive<I: Initiator + Send, C: Clock + Sync>(
+/// The first that any of them gave, or that of `look`.
+pub(super) fn drive<I: Initiator + Send, C: Clock + Sync, T>(
     clock: &C,
     slice: &Slice,
-    initiators: Vec<I>,
+    mut initiators: Vec<I>,
+    look: impl FnOnce() -> Result<T, SliceError>,
+) -> Result<(Driven, T), SliceError> {
+    let driven = drive_all(clock, slice, &mut initiators)?;
+    Ok((driven, look()?))
+}
+
+fn drive_all<I: Initiator + Send, C: Clock + Sync>(
+    clock: &C,
+    slice: &Slice,
+    initiators: &mut [I],
 ) -> Result<Driven, SliceError> {
     let threads = u32::try_from(initiators.len()).unwrap_or(u32::MAX);
-    if threads <= 1 {
-        let only = initiators.into_iter().next();
-        let only = only.ok_or_else(|| SliceError::Failed("no connection to measure".to_owned()))?;
+    if let [only] = initiators {
         return drive_one(clock, slice, slice.task, only);
     }
     let ready = Barrier::new(initiators.len());
     let driven: Vec<Result<Driven, SliceError>> = thread::scope(|scope| {
         let begun: Vec<_> = initiators
-            .into_iter()
+            .iter_mut()
             .zip(0..)
             .map(|(initiator, index)| {
                 let ready = &ready;
@@ -118,12 +127,12 @@ fn drive_one<I: Initiator, C: Clock>(
     clock: &C,
     slice: &Slice,
     task: Task,
-    mut initiator: I,
+    initiator: &mut I,
 ) -> Result<Driven, SliceError> {
     let mut round_trips = Histogram::new();
     let (loops, span) = match slice.cell.pattern {
         Pattern::Latency => {
-            let record = measure_latency(&mut initiator, clock, &task, &mut round_trips)?;
+            let record = measure_latency(initiator, clock, &task, &mut round_trips)?;
             let loops = Loops {
                 warm_up: record.warm_up,
                 timed: record.timed,
@@ -134,7 +143,7 @@ fn drive_one<I: Initiator, C: Clock>(
             (loops, record.span)
         }
         Pattern::Calls => {
-            let record = measure_calls(&mut initiator, clock, &task, &mut round_trips)?;
+            let record = measure_calls(initiator, clock, &task, &mut round_trips)?;
             let loops = Loops {
                 warm_up: record.warm_up,
                 timed: record.timed,
@@ -144,7 +153,7 @@ fn drive_one<I: Initiator, C: Clock>(
             (loops, record.span)
         }
         Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch | Pattern::Rate => {
-            let record = measure_bandwidth(&mut initiator, clock, &task)?;
+            let record = measure_bandwidth(initiator, clock, &task)?;
             let loops = Loops {
                 warm_up: record.warm_up,
                 timed: record.timed,
@@ -238,7 +247,7 @@ mod tests {
     fn threads_share_the_messages_and_their_records_add_up() {
         let clock = TscClock::new();
         for pattern in [Pattern::Latency, Pattern::Rate, Pattern::Calls] {
-            let driven = drive(&clock, &slice(pattern, 100), initiators(9)).unwrap();
+            let driven = drive(&clock, &slice(pattern, 100), initiators(9), || Ok(())).unwrap().0;
             assert_eq!((driven.loops.timed, driven.loops.warm_up), (100, 6));
             let samples = if pattern == Pattern::Rate { 0 } else { 100 };
             assert_eq!(driven.round_trips.len(), samples);
@@ -250,7 +259,8 @@ mod tests {
     #[test]
     fn one_that_fails_fails_all() {
         let clock = TscClock::new();
-        let failed = drive(&clock, &slice(Pattern::Rate, 100), initiators(1)).unwrap_err();
+        let failed =
+            drive(&clock, &slice(Pattern::Rate, 100), initiators(1), || Ok(())).unwrap_err();
         assert!(failed.to_string().contains("cut"), "{failed}");
     }
 }

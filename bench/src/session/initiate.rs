@@ -1,8 +1,11 @@
 //! The client's end of a slice.
 
-use std::{net::IpAddr, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
-use fabricbench_ipoib::PathName;
+use fabricbench_ipoib::{PathName, sockets::End};
 
 use super::{
     Affinity, Conversation, Host, Kept, Slice, SliceError, SliceRecord, VerbsTuning,
@@ -14,9 +17,9 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    observe::{CpuTime, PathWatch, Payload as PayloadMoved},
+    observe::{self, CpuTime, PathWatch, Payload as PayloadMoved},
     plan::{GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
-    report::{CpuCost, Path, PayloadCheck},
+    report::{CpuCost, Path, PayloadCheck, TcpRecord},
     transport::{
         Answer, Offer, Opening, StopReason, StopSignal, TransportError, VerbsSettings,
         grpc::{GrpcCallsOpening, GrpcOpening, tuning},
@@ -218,7 +221,9 @@ impl<C: Clock + Sync> Initiating<C> {
         O::Initiator: Send,
     {
         let offers: Vec<Offer> = openings.iter().map(Opening::offer).collect();
-        let (answers, peer_path) = conversation.prepare(slice, offers)?;
+        let (answers, peer_path) = conversation.prepare(slice, offers.clone())?;
+        let listeners: Vec<_> =
+            offers.iter().zip(&answers).filter_map(|(offer, at)| offer.listener(at)).collect();
         let measured = connect(openings, &answers).and_then(|initiators| {
             if matches!(slice.cell.transport, TransportName::Verbs(_)) {
                 path.mtu = opening_mtu(&path, &peer_path);
@@ -226,10 +231,14 @@ impl<C: Clock + Sync> Initiating<C> {
             conversation.start()?;
             let watch = PathWatch::begin(&path).map_err(SliceError::Failed)?;
             let cpu = CpuTime::now();
-            let driven = drive(&self.clock, slice, initiators)?;
-            Ok((driven, watch, cpu.elapsed_ns()))
+            let look = || {
+                let cpu = cpu.elapsed_ns();
+                Ok((cpu, connections(conversation, &listeners)?))
+            };
+            let (driven, (cpu, tcp)) = drive(&self.clock, slice, initiators, look)?;
+            Ok((driven, watch, cpu, tcp))
         });
-        let (Driven { loops, round_trips, verified, split, mut settings, .. }, watch, cpu) =
+        let (Driven { loops, round_trips, verified, split, mut settings, .. }, watch, cpu, tcp) =
             match measured {
                 Ok(measured) => measured,
                 Err(stopped @ SliceError::Stopped(_)) => return Err(stopped),
@@ -256,6 +265,9 @@ impl<C: Clock + Sync> Initiating<C> {
                 settings.insert(format!("{side} processor"), cpu.to_string());
             }
         }
+        if let Some(client) = tcp.as_ref().and_then(|tcp| tcp.client.as_ref()) {
+            settings.insert("established connections".to_owned(), client.connections.to_string());
+        }
         Ok(SliceRecord {
             warm_up: loops.warm_up,
             timed: loops.timed,
@@ -268,6 +280,7 @@ impl<C: Clock + Sync> Initiating<C> {
             peer_path,
             counters,
             peer_counters: observation.counters,
+            tcp,
             cpu: CpuCost { client_ns: cpu, server_ns: observation.cpu_ns },
             payload,
             settings,
@@ -296,6 +309,20 @@ fn connect<O: Opening>(
         .zip(answers)
         .map(|(opening, answer)| opening.connect(answer).map_err(SliceError::from));
     connected.collect()
+}
+
+/// What both kernels know of the connections to the server's `listeners`; `None` without any.
+fn connections(
+    conversation: &mut impl Conversation,
+    listeners: &[SocketAddr],
+) -> Result<Option<TcpRecord>, SliceError> {
+    if listeners.is_empty() {
+        return Ok(None);
+    }
+    let client = observe::connections(End::Remote, listeners);
+    let server = conversation.connections()?.map_err(|reason| format!("on the server: {reason}"));
+    let reason = client.as_ref().err().or(server.as_ref().err()).cloned();
+    Ok(Some(TcpRecord { client: client.ok(), server: server.ok(), reason }))
 }
 
 /// For verbs, both paths carry their port's MTU; the connection uses the smaller.

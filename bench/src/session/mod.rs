@@ -23,7 +23,7 @@ pub use slice::{Slice, SliceRecord, VerbsTuning};
 
 use crate::{
     engine::EngineError,
-    report::{Path, Status},
+    report::{Path, Status, TcpSide},
     transport::{Answer, Offer, StopReason, TransportError},
 };
 
@@ -44,6 +44,13 @@ pub trait Conversation {
     /// # Errors
     /// The server is lost.
     fn start(&mut self) -> Result<(), SliceError>;
+
+    /// What the server's kernel knows of the slice's TCP connections, while they are open; or why
+    /// it does not tell.
+    ///
+    /// # Errors
+    /// The server is lost.
+    fn connections(&mut self) -> Result<Result<TcpSide, String>, SliceError>;
 
     /// Ends the slice on the server; `messages` were sent, if all went well.
     ///

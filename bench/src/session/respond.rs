@@ -1,15 +1,20 @@
 //! The server's end of a slice.
 
-use std::thread::{self, JoinHandle};
+use std::{
+    net::SocketAddr,
+    thread::{self, JoinHandle},
+};
+
+use fabricbench_ipoib::sockets::End;
 
 use super::{
     Host, Kept, Observation, affinity::admit, bind_thread, device_watch::DeviceWatch,
     ip_path::describe,
 };
 use crate::{
-    observe::{CpuTime, PathWatch, Payload as PayloadMoved},
+    observe::{self, CpuTime, PathWatch, Payload as PayloadMoved},
     plan::{Cell, Payload, TransportName},
-    report::Path,
+    report::{Path, TcpSide},
     transport::{
         Answer, Offer, Received, Responder, StopReason, StopSignal, TransportError,
         grpc::GrpcResponder,
@@ -25,6 +30,8 @@ pub struct Serving {
     // That of every responder.
     path: Path,
     stop: StopSignal,
+    // Where connections come in; of TCP only.
+    listeners: Vec<SocketAddr>,
     workers: Vec<Worker>,
     // Only of RDMA.
     devices: Vec<DeviceWatch>,
@@ -79,9 +86,17 @@ pub fn prepare(
     }
     let path = ready.first().map(|first| first.path.clone()).ok_or_else(refused)?;
     let mut answers = Vec::new();
-    let (workers, devices) = (Vec::new(), Vec::new());
-    let mut serving = Serving { cell, path, stop, workers, devices, begun: None };
-    for Ready { answer, responder, device, near, .. } in ready {
+    let mut serving = Serving {
+        cell,
+        path,
+        stop,
+        listeners: Vec::new(),
+        workers: Vec::new(),
+        devices: Vec::new(),
+        begun: None,
+    };
+    for (offer, Ready { answer, responder, device, near, .. }) in offers.iter().zip(ready) {
+        serving.listeners.extend(offer.listener(&answer));
         answers.push(answer);
         serving.devices.extend(device);
         serving.workers.push(start(responder, serving.stop.clone(), cpu, near)?);
@@ -180,6 +195,14 @@ impl Serving {
     /// Reads the counters: from here on, traffic is the slice's.
     pub fn start(&mut self) {
         self.begun = Some((PathWatch::begin(&self.path), CpuTime::now()));
+    }
+
+    /// What the kernel knows of the slice's connections.
+    ///
+    /// # Errors
+    /// It does not tell, in words.
+    pub fn connections(&self) -> Result<TcpSide, String> {
+        observe::connections(End::Local, &self.listeners)
     }
 
     /// Ends the slice. `messages` were sent by the client, if all went well there.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     engine::Task,
     plan::Cell,
-    report::{Counters, CpuCost, Path, PayloadCheck},
+    report::{Counters, CpuCost, Path, PayloadCheck, TcpRecord},
     stats::Histogram,
     transport::{Split, VerbsSettings},
 };
@@ -79,6 +79,8 @@ pub struct SliceRecord {
     pub counters: Counters,
     /// The server's counters.
     pub peer_counters: Counters,
+    /// What both kernels know of the connections, of what goes over TCP.
+    pub tcp: Option<TcpRecord>,
     /// Processor time of both sides.
     pub cpu: CpuCost,
     /// Payload checks of both sides.

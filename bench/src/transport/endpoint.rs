@@ -21,6 +21,17 @@ pub enum Offer {
     Tcp(TcpEndpoint),
 }
 
+impl Offer {
+    /// Where on the server the connections of `answer` come in; `None` of what is no TCP.
+    #[must_use]
+    pub fn listener(&self, answer: &Answer) -> Option<SocketAddr> {
+        match (self, answer) {
+            (Self::Tcp(wish), Answer::Tcp { port }) => Some(SocketAddr::new(wish.address, *port)),
+            _ => None,
+        }
+    }
+}
+
 /// What a server answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

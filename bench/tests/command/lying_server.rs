@@ -28,6 +28,8 @@ struct Lies {
     echoed: Option<fn(&mut Vec<u8>)>,
     /// Of the count of messages that it confirms.
     confirmed: Option<fn(u64) -> u64>,
+    /// Of what its kernel says of its connections.
+    connections: Option<fn() -> Value>,
     /// Of its answer to a plan.
     prepared: Option<fn() -> Value>,
 }
@@ -72,6 +74,9 @@ fn converse(hears: &mut TcpStream, says: &Mutex<TcpStream>, host: &Value, lies: 
             lies.prepared.map_or_else(|| prepared(&pattern, lies), |lie| lie())
         } else if said == "start" {
             json!("started")
+        } else if said == "connections" {
+            let told = || json!({ "Err": "asked in vain" });
+            json!({ "connections": lies.connections.map_or_else(told, |lie| lie()) })
         } else if said["finish"].is_object() {
             let push = pattern == "bandwidth";
             let mut observation = observed(said["finish"]["messages"].as_u64().unwrap_or(0), push);
@@ -246,6 +251,25 @@ fn replies_that_differ_or_that_nobody_asked_for_are_seen() {
     exposed(Lies { echoed: Some(half), ..Lies::default() }, calls, &["in warm-up", "3s"]);
     let none: fn(&mut Vec<u8>) = Vec::clear;
     exposed(Lies { echoed: Some(none), ..Lies::default() }, calls, &["closed"]);
+}
+
+/// What a kernel says of connections is shown as it was said, and adds up whatever it is.
+#[test]
+fn absurd_connections_harm_nothing() {
+    let absurd: fn() -> Value = || {
+        let spread = json!({ "least": 1e308, "mean": 1e308, "most": -1e308 });
+        json!({ "Ok": {
+            "connections": u64::MAX, "readings": u64::MAX, "retransmits": u64::MAX,
+            "congestion_control": ["x".repeat(5000)], "segments_sent": 0, "busy_us": 0,
+            "receive_window_limited_us": u64::MAX, "rtt_us": spread, "mss": spread,
+        }})
+    };
+    for format in ["table", "long", "csv", "json"] {
+        let lies = Lies { connections: Some(absurd), ..Lies::default() };
+        let options = "--pattern latency --rounds 3 --timeout 3s";
+        let command = client(server(lies), options).replace("--format json", "");
+        run(&format!("{} --format {format}", command.replace("--rounds 1", ""))).quietly(0);
+    }
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn check(cell: &Value) {
             ["unsupported", "failed", "skipped"].iter().any(|status| cell["status"] == *status)
         );
         assert!(cell["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{name}");
-        for figures in ["latency", "throughput", "counters", "peer_counters", "cpu"] {
+        for figures in ["latency", "throughput", "counters", "peer_counters", "cpu", "tcp"] {
             assert!(cell[figures].is_null(), "{name} has {figures}");
         }
         return;
@@ -107,6 +107,7 @@ fn check(cell: &Value) {
         assert!(path["emulated"].is_boolean());
         assert!(path["interface"].is_string() || path["device"].is_string(), "{name}: {path}");
     }
+    check_tcp(cell, &name);
     let messages = check_settings(cell, &name);
     match cell["pattern"].as_str() {
         Some("latency" | "calls") => check_latency(&cell["latency"], messages, &name),
@@ -126,6 +127,25 @@ fn check(cell: &Value) {
     if plain && cell["loss"].is_null() {
         check_payload(cell, &name);
     }
+}
+
+/// What the kernel's TCP says of the connections of what goes over TCP, and of nothing else.
+fn check_tcp(cell: &Value, name: &str) {
+    let (tcp, over_tcp) = (&cell["tcp"], cell["transport"].as_str().unwrap().contains('@'));
+    assert_eq!(tcp.is_object(), over_tcp, "{name}: {tcp}");
+    for side in [&tcp["client"], &tcp["server"]].into_iter().filter(|side| !side.is_null()) {
+        let (connections, rounds) =
+            (side["connections"].as_u64().unwrap(), cell["rounds"].as_array().unwrap().len());
+        assert_eq!(side["readings"], connections * rounds as u64, "{name}: {tcp}");
+        assert!(number(&side["retransmits"]) <= number(&side["segments_sent"]), "{name}: {tcp}");
+        for spread in ["mss", "congestion_window", "rtt_us", "rtt_variance_us"] {
+            let [least, mean, most] =
+                ["least", "mean", "most"].map(|name| number(&side[spread][name]));
+            assert!(0.0 <= least && least <= mean && mean <= most, "{name}: {spread} in {side}");
+        }
+    }
+    let both = tcp["client"].is_object() && tcp["server"].is_object();
+    assert_eq!(over_tcp && !both, tcp["reason"].is_string(), "{name}: a side or a reason: {tcp}");
 }
 
 /// Returns the number of timed messages.
