@@ -6,7 +6,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::completion::CompletionQueue;
+use crate::completion_queue::CompletionQueue;
 use crate::context::{Context, Opened};
 use crate::error::Result;
 use crate::memory::{Access, MemoryRegion};

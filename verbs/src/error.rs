@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::cm::CmError;
-use crate::completion::PollError;
+use crate::completion_queue::PollError;
 use crate::event::Event;
 use crate::mapping::Pages;
 use crate::memory::AccessError;

@@ -11,7 +11,7 @@
 //! and an ordinary queue pair to an [`ExtendedCompletionQueue`].
 #![allow(unsafe_code)]
 
-use crate::completion::CompletionQueue;
+use crate::completion_queue::CompletionQueue;
 use crate::context::Context;
 use crate::error::{Error, Result, errno_of};
 use crate::queue_pair::QueuePairOptions;

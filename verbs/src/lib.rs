@@ -34,7 +34,7 @@
 //! | [`transport`] | RC, UC and UD, and which operation goes with which |
 //! | [`work`], [`list`], [`refusal`] | work requests, alone and in lists, and why one is refused |
 //! | [`datagram`] | destinations of UD requests |
-//! | [`completion`], [`channel`], [`status`] | completions, polled or slept for, and how requests end |
+//! | [`completion_queue`], [`completion`], [`channel`], [`status`] | completions, polled or slept for, and how requests end |
 //! | [`shared_receive`] | receives that several queue pairs take from |
 //! | [`extended`] | posting and polling by function calls, with the device's time |
 //! | [`counters`], [`event`], [`locked`] | what a port counted, what befell the device, what may be pinned |
@@ -90,6 +90,7 @@ mod attachment;
 pub mod channel;
 pub mod cm;
 pub mod completion;
+pub mod completion_queue;
 pub mod connect;
 pub mod context;
 pub mod counters;
@@ -122,7 +123,8 @@ pub mod work;
 
 pub use channel::CompletionChannel;
 pub use cm::CmError;
-pub use completion::{Completion, CompletionQueue, Opcode, PollError};
+pub use completion::{Completion, Opcode};
+pub use completion_queue::{CompletionQueue, PollError};
 pub use connect::{ConnectOptions, DEFAULT_QKEY, Endpoint, random_psn};
 pub use context::{Context, Limits};
 pub use counters::{Counters, Traffic};

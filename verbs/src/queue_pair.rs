@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::attachment::Attachments;
-use crate::completion::CompletionQueue;
+use crate::completion_queue::CompletionQueue;
 use crate::context::{Context, Opened};
 use crate::datagram::{AddressHandle, Destination};
 use crate::domain::ProtectionDomain;

@@ -7,7 +7,8 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::channel::{CompletionChannel, Unacknowledged};
-use crate::completion::{Completion, CompletionQueue, PollError};
+use crate::completion::Completion;
+use crate::completion_queue::{CompletionQueue, PollError};
 use crate::context::{Context, Opened};
 use crate::error::{Error, Result};
 use crate::extended::{DeviceClock, is_soft_roce};

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::ptr::{self, NonNull};
 
-use crate::completion::CompletionQueue;
+use crate::completion_queue::CompletionQueue;
 use crate::datagram::{AddressHandle, PeerId};
 use crate::domain::ProtectionDomain;
 use crate::error::{Error, Result};
