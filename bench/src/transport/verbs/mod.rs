@@ -14,6 +14,7 @@
 mod connect;
 mod control;
 mod extended;
+mod in_force;
 mod inbox;
 mod layout;
 mod manager;
@@ -23,7 +24,9 @@ mod pair;
 mod pair_plan;
 mod ping;
 mod port;
+mod posting;
 mod push;
+mod request;
 mod responder;
 mod sender;
 mod sleep;

@@ -1,11 +1,8 @@
 //! Queue pairs with their memory, the same on both sides.
 
-use std::collections::BTreeMap;
-
 use fabricbench_verbs::{
-    Completion, ConnectOptions, Endpoint, GRH_BYTES, Local, MemoryRegion, Operation, PeerId,
-    ProtectionDomain, QueuePairOptions, RecvRequest, RegionId, RemoteRegion, SendRequest,
-    SharedReceiveQueue, Transport, cm, random_psn,
+    Completion, ConnectOptions, Endpoint, GRH_BYTES, MemoryRegion, PeerId, ProtectionDomain,
+    QueuePairOptions, RegionId, SharedReceiveQueue, Transport, cm, random_psn,
 };
 
 use super::{
@@ -19,16 +16,13 @@ use super::{
     split::Splitter,
 };
 use crate::{
-    plan::{Pattern, Service, TransportName, VerbsOperation},
-    transport::{Patience, StopSignal, TransportError, Turn, Waiting, buffer::zeroed},
+    plan::{Pattern, Service, VerbsOperation},
+    transport::{TransportError, Turn, Waiting, buffer::zeroed},
 };
 
 /// perftest sends up to 220 bytes inline in its write latency test; beyond that, fetching the
 /// payload by DMA is no slower than copying it into the request.
-const INLINE: u32 = 220;
-
-/// Sends between two signalled ones in a ping-pong, where at most one is in flight.
-const PINGS_PER_SIGNAL: u32 = 16;
+pub(super) const INLINE: u32 = 220;
 
 /// Places in the send queue of a ping-pong: those of unsignalled sends come free only with the
 /// next signalled one, one in 16.
@@ -37,14 +31,11 @@ const PING_DEPTH: u32 = 64;
 /// Places in a send queue beside those of the messages: for flushes and control messages.
 const SPARE_SENDS: u32 = 4;
 
-/// How long a place in the send queue is waited for.
-const PLACE_PATIENCE: Patience = Patience(std::time::Duration::from_secs(5));
-
 /// One queue pair of a pair.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) queue_pair: Poster,
-    region: RegionId,
+    pub(super) region: RegionId,
     pub(super) local: Endpoint,
     // To whom datagrams go.
     pub(super) peer: Option<PeerId>,
@@ -52,9 +43,9 @@ pub(super) struct Lane {
 
 /// The receive queue of all lanes, and its name for the region.
 #[derive(Debug)]
-struct Shared {
-    queue: SharedReceiveQueue,
-    region: RegionId,
+pub(super) struct Shared {
+    pub(super) queue: SharedReceiveQueue,
+    pub(super) region: RegionId,
 }
 
 /// Queue pairs, which share completion queues and a region.
@@ -63,15 +54,15 @@ pub struct Pair {
     // Ended before the queue pairs they are of.
     pub(super) connections: Vec<cm::Connection>,
     pub(super) lanes: Vec<Lane>,
-    interface: Interface,
+    pub(super) interface: Interface,
     pub(super) send_queue: Queue,
     pub(super) receive_queue: Queue,
     pub(super) region: MemoryRegion,
     pub(super) layout: Layout,
-    shared: Option<Shared>,
+    pub(super) shared: Option<Shared>,
     sleep: Option<Sleep>,
     pub(super) size: u32,
-    receives: u32,
+    pub(super) receives: u32,
     // What the peer's region is, in its own words.
     pub(super) peer_memory: String,
     pub(super) port: VerbsPort,
@@ -181,15 +172,6 @@ impl Pair {
         Ok(())
     }
 
-    /// Posts the first receives on a queue pair that is in INIT; on the queue of all with the
-    /// first.
-    pub(super) fn post_receives(&self, lane: usize) -> Result<(), TransportError> {
-        if self.shared.is_some() && lane > 0 {
-            return Ok(());
-        }
-        (0..u64::from(self.receives)).try_for_each(|receive| self.post_receive(lane, receive))
-    }
-
     /// What compares the device's clock with the host's, where completions carry its time.
     pub(super) fn splitter(&self) -> Result<Option<Box<Splitter>>, TransportError> {
         match self.interface {
@@ -198,172 +180,6 @@ impl Pair {
             }
             _ => Ok(None),
         }
-    }
-
-    /// Whether messages go inline: as far as the queue pair allows (asked of it, not of a table; it
-    /// may allow more than was asked for) and no further than was wished.
-    #[must_use]
-    pub fn inline(&self) -> bool {
-        // Memory on the device has no address to copy from.
-        !self.plan.settings.memory.on_device
-            && !self.plan.verbs.operation.is_one_sided()
-            && self.size <= self.inline_limit()
-    }
-
-    /// Bytes that one side may have sent of which it does not know yet that they arrived.
-    pub(super) fn most_in_flight(&self) -> u64 {
-        u64::from(self.size) * u64::from(self.plan.depth.max(1)) * self.lanes.len() as u64
-    }
-
-    /// Refuses what was asked for with `-I` and is not had.
-    pub(super) fn inline_as_asked(&self) -> Result<(), TransportError> {
-        let could =
-            !self.plan.settings.memory.on_device && !self.plan.verbs.operation.is_one_sided();
-        match self.plan.settings.inline {
-            Some(asked) if could && self.size <= asked && !self.inline() => {
-                Err(TransportError::Unsupported(format!(
-                    "a queue pair of {} takes {} B inline at most, and {asked} B were asked for \
-                     (-I); ask for no more, or leave it out",
-                    self.port.port.device,
-                    self.inline_limit()
-                )))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn inline_limit(&self) -> u32 {
-        let wish = self.plan.settings.inline.unwrap_or(INLINE);
-        let granted = self.lanes.iter().map(|lane| lane.queue_pair.capabilities().max_inline).min();
-        wish.min(granted.unwrap_or(0))
-    }
-
-    /// Sends from one signalled one to the next.
-    pub(super) fn moderation(&self) -> u32 {
-        match self.plan.cell.pattern {
-            Pattern::Latency => PINGS_PER_SIGNAL,
-            // At least four completions a depth, so that the queue is refilled before it runs dry.
-            _ => self.plan.settings.completion_moderation.clamp(1, (self.plan.depth / 4).max(1)),
-        }
-    }
-
-    /// Messages that are posted by one call.
-    pub(super) fn list(&self) -> u32 {
-        match self.plan.cell.pattern {
-            Pattern::Latency => 1,
-            // Its operands differ from one to the next, and a list is made once.
-            _ if self.plan.verbs.operation == VerbsOperation::CompareSwap => 1,
-            _ => self.plan.settings.post_list.clamp(1, self.plan.depth.max(1)),
-        }
-    }
-
-    /// What is in force, by name, for a report.
-    #[must_use]
-    pub fn describe(&self) -> BTreeMap<String, String> {
-        let settings = &self.plan.settings;
-        let mut described = BTreeMap::from([
-            ("inline limit, B".to_owned(), self.inline_limit().to_string()),
-            ("inline".to_owned(), if self.inline() { "yes" } else { "no" }.to_owned()),
-            ("receive depth".to_owned(), self.receives.to_string()),
-            ("completion moderation".to_owned(), self.moderation().to_string()),
-            ("interface".to_owned(), self.interface.to_string()),
-            ("completions".to_owned(), settings.completions.to_string()),
-            ("client memory".to_owned(), self.region.backing().to_string()),
-            ("server memory".to_owned(), self.peer_memory.clone()),
-            ("service".to_owned(), self.plan.verbs.service.to_string()),
-            ("service level".to_owned(), settings.service_level.to_string()),
-            ("timeout exponent".to_owned(), settings.timeout.to_string()),
-        ]);
-        if self.plan.cell.pattern != Pattern::Latency {
-            described.insert("queue pairs".to_owned(), self.lanes.len().to_string());
-            described.insert("post list".to_owned(), self.list().to_string());
-        }
-        if let TransportName::Verbs(asked) = &self.plan.cell.transport
-            && asked.operation != self.plan.verbs.operation
-        {
-            described.insert("arrival".to_owned(), "told by an immediate".to_owned());
-        }
-        if self.shared.is_some() {
-            described.insert("receive queue".to_owned(), "shared".to_owned());
-        }
-        described
-    }
-
-    /// The request that carries a message on `lane`. An atomic's values are the caller's business.
-    pub(super) fn message_request(&self, lane: usize, remote: &RemoteRegion) -> SendRequest {
-        let at = |offset: usize| remote.at(offset as u64);
-        let message = self.layout.message(lane);
-        let target = self.layout.target(lane);
-        let (operation, local) = match self.plan.verbs.operation {
-            VerbsOperation::Write => (Operation::Write(at(target)), message),
-            VerbsOperation::WriteImm => (Operation::WriteImm(at(target), DATA), message),
-            VerbsOperation::Send => (Operation::Send, message),
-            VerbsOperation::SendImm => (Operation::SendImm(DATA), message),
-            VerbsOperation::Read => (Operation::Read(at(message)), target),
-            VerbsOperation::FetchAdd => {
-                (Operation::FetchAdd { remote: at(self.layout.word(lane)), add: 1 }, target)
-            }
-            VerbsOperation::CompareSwap => {
-                let remote = at(self.layout.word(lane));
-                (Operation::CompareSwap { remote, compare: 0, swap: 1 }, target)
-            }
-        };
-        let local = self.local(lane, local, self.size);
-        self.request(lane, operation, local).inline(self.inline())
-    }
-
-    /// A request on `lane`, addressed to its peer.
-    pub(super) fn request(&self, lane: usize, operation: Operation, local: Local) -> SendRequest {
-        let request = SendRequest::new(0, operation, local);
-        match self.lanes.get(lane).and_then(|lane| lane.peer) {
-            Some(peer) => request.to(peer),
-            None => request,
-        }
-    }
-
-    /// Whether the last byte of a message is a stamp: where memory is polled for it, and where a
-    /// message may come twice because its answer was lost.
-    pub(super) fn is_stamped(&self) -> bool {
-        self.plan.cell.pattern == Pattern::Latency
-            && (self.plan.verbs.service.is_lossy()
-                || self.plan.verbs.operation == VerbsOperation::Write)
-    }
-
-    /// Where what came into the receive with this number lies: or, of a write, where it was
-    /// written to.
-    #[inline]
-    pub(super) fn arrived_at(&self, lane: usize, number: u64) -> usize {
-        match self.plan.verbs.operation {
-            VerbsOperation::Write | VerbsOperation::WriteImm => self.layout.target(lane),
-            _ => self.layout.received(lane, number),
-        }
-    }
-
-    /// A range of this side's memory as a request on `lane` names it.
-    #[inline]
-    pub(super) fn local(&self, lane: usize, offset: usize, length: u32) -> Local {
-        // Every caller's lane is one of ours.
-        let region = self.lanes.get(lane).or(self.lanes.first()).map(|lane| lane.region);
-        match region {
-            Some(region) => region.range(offset, length),
-            None => unreachable!("a pair has a lane"),
-        }
-    }
-
-    /// Posts the receive with this number; its slot is the number modulo the slots.
-    #[inline]
-    pub(super) fn post_receive(&self, lane: usize, number: u64) -> Result<(), TransportError> {
-        let Some(Lane { queue_pair, region, .. }) = self.lanes.get(lane) else { return Ok(()) };
-        let range = |region: &RegionId| {
-            region.range(self.layout.receive(lane, number), self.layout.receive_bytes())
-        };
-        // The lane travels along, so that a completion tells it without a search.
-        let id = ((lane as u64) << LANE_SHIFT) | number;
-        match &self.shared {
-            None => queue_pair.post_recv(&RecvRequest::new(id, range(region))),
-            Some(Shared { queue, region }) => queue.post_recv(&RecvRequest::new(id, range(region))),
-        }
-        .map_err(failed)
     }
 
     /// The lane that a completed receive came on, where its number does not tell: of a shared queue
@@ -411,67 +227,6 @@ impl Pair {
         let mut copy = vec![0; length];
         self.region.copy_out(offset, &mut copy).map_err(failed)?;
         Ok(self.plan.payload.matches(&copy))
-    }
-
-    /// Posts a send on `lane` where there is a place for it: for those who count completions, which
-    /// waiting for a place would take from them.
-    ///
-    /// # Errors
-    /// It cannot be posted, a full queue included.
-    #[inline]
-    pub(super) fn post_in_place(
-        &self,
-        lane: usize,
-        request: &SendRequest,
-    ) -> Result<(), TransportError> {
-        let Some(Lane { queue_pair, .. }) = self.lanes.get(lane) else { return Ok(()) };
-        queue_pair.post_send(request).map_err(failed)
-    }
-
-    /// Posts a send on `lane`; waits for a place where the queue is full, which it is only if
-    /// completions lag far behind, and drops completions meanwhile.
-    #[inline]
-    pub(super) fn post(
-        &self,
-        lane: usize,
-        request: &SendRequest,
-        stop: &StopSignal,
-    ) -> Result<(), TransportError> {
-        let Some(Lane { queue_pair, .. }) = self.lanes.get(lane) else { return Ok(()) };
-        match queue_pair.post_send(request) {
-            Ok(()) => Ok(()),
-            Err(error) if error.is_queue_full() => self.post_when_free(queue_pair, request, stop),
-            Err(error) => Err(failed(error)),
-        }
-    }
-
-    #[cold]
-    fn post_when_free(
-        &self,
-        queue_pair: &Poster,
-        request: &SendRequest,
-        stop: &StopSignal,
-    ) -> Result<(), TransportError> {
-        let mut waiting = Waiting::new(stop, PLACE_PATIENCE);
-        loop {
-            self.reap_sends()?;
-            match queue_pair.post_send(request) {
-                Err(full) if full.is_queue_full() && waiting.turn()? != Turn::Expired => {}
-                posted => return posted.map_err(failed),
-            }
-        }
-    }
-
-    /// Takes what the send queue has done, so that a failure shows and its slots come free.
-    #[inline]
-    pub(super) fn reap_sends(&self) -> Result<usize, TransportError> {
-        let mut completions = [Completion::default(); 8];
-        let mut done = 0;
-        for completion in self.send_queue.poll(&mut completions).map_err(failed)? {
-            completion.check().map_err(failed)?;
-            done += 1;
-        }
-        Ok(done)
     }
 }
 
