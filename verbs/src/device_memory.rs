@@ -111,6 +111,12 @@ fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(WORD)
 }
 
+/// Bytes that a provider can copy from and to as they are, if they are whole words.
+#[repr(align(4))]
+pub(crate) struct Aligned<const N: usize>(pub(crate) [u8; N]);
+
+const _: () = assert!(align_of::<Aligned<1>>() == WORD);
+
 /// Bytes in whole words, for what is not aligned to them.
 struct Words(Vec<u32>);
 
@@ -144,6 +150,7 @@ pub(crate) mod stub {
     pub(crate) struct Stub {
         dm: sys::ibv_dm,
         bytes: [u8; 64],
+        reads: u32,
     }
 
     unsafe extern "C" fn to(
@@ -177,7 +184,9 @@ pub(crate) mod stub {
             return libc::EINVAL;
         }
         // SAFETY: as above.
-        let bytes = unsafe { &(*dm.cast::<Stub>()).bytes };
+        let stub = unsafe { &mut *dm.cast::<Stub>() };
+        stub.reads += 1;
+        let bytes = &stub.bytes;
         // SAFETY: the caller has room for `length` bytes there.
         let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), length) };
         to.copy_from_slice(&bytes[offset as usize..offset as usize + length]);
@@ -190,6 +199,12 @@ pub(crate) mod stub {
         ManuallyDrop::new(DeviceMemory { raw })
     }
 
+    /// How often the provider was asked for what is there.
+    pub(crate) fn reads(memory: &DeviceMemory) -> u32 {
+        // SAFETY: it is of a stub, which is alive during the test.
+        unsafe { (*memory.as_ptr().cast::<Stub>()).reads }
+    }
+
     pub(crate) fn new() -> Box<Stub> {
         Box::new(Stub {
             dm: sys::ibv_dm {
@@ -200,6 +215,7 @@ pub(crate) mod stub {
                 handle: 0,
             },
             bytes: [0; 64],
+            reads: 0,
         })
     }
 }
@@ -236,6 +252,21 @@ mod tests {
             memory.read(8, bytes).unwrap();
             assert!(bytes.iter().all(|&byte| byte == shift as u8 + 1), "{shift}: {bytes:?}");
         }
+    }
+
+    /// A read crosses the bus and back; a word that is polled or stamped is to cost one way.
+    #[test]
+    fn a_word_is_written_without_reading_what_is_beside_it() {
+        let mut stub = stub::new();
+        let memory = stub::memory(&mut stub);
+        memory.write(8, &Aligned(7_u32.to_ne_bytes()).0).unwrap();
+        memory.write(16, &Aligned(9_u64.to_ne_bytes()).0).unwrap();
+        assert_eq!(stub::reads(&memory), 0);
+        memory.write(4, &[1]).unwrap();
+        assert_eq!(stub::reads(&memory), 1, "a byte alone is written with its word");
+        let mut out = Aligned([0; 4]);
+        memory.read(8, &mut out.0).unwrap();
+        assert_eq!(u32::from_ne_bytes(out.0), 7);
     }
 
     #[test]

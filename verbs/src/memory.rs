@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use crate::device_memory::DeviceMemory;
+use crate::device_memory::{Aligned, DeviceMemory};
 use crate::registration::{Backing, Registration, Storage};
 use crate::sys::ibv_access_flags as flags;
 
@@ -161,9 +161,9 @@ macro_rules! word_access {
         #[inline]
         pub fn $load(&self, offset: usize) -> Result<$word, AccessError> {
             let Some(place) = self.place(offset, size_of::<$word>(), align_of::<$word>())? else {
-                let mut word = [0; size_of::<$word>()];
-                self.read_device(offset, &mut word)?;
-                return Ok(<$word>::from_ne_bytes(word));
+                let mut word = Aligned([0; size_of::<$word>()]);
+                self.read_device(offset, &mut word.0)?;
+                return Ok(<$word>::from_ne_bytes(word.0));
             };
             // SAFETY: `place` is inside the mapping, aligned, and never accessed but through
             // this value, which other threads cannot use meanwhile.
@@ -179,7 +179,7 @@ macro_rules! word_access {
         #[inline]
         pub fn $store(&self, offset: usize, value: $word) -> Result<(), AccessError> {
             let Some(place) = self.place(offset, size_of::<$word>(), align_of::<$word>())? else {
-                return self.write_device(offset, &value.to_ne_bytes());
+                return self.write_device(offset, &Aligned(value.to_ne_bytes()).0);
             };
             // SAFETY: as for the load.
             let word = unsafe { <$atomic>::from_ptr(place.cast().as_ptr()) };

@@ -152,7 +152,7 @@ fn respond(order: &Order<'_>, offer: &Offer) -> Result<Ready, TransportError> {
                     verbs: *verbs,
                     payload: payload.clone(),
                     depth: *depth,
-                    settings: settings.clone(),
+                    settings: settings.as_ref().clone(),
                 };
                 let pair = Pair::open(&port, plan.of_responder())?;
                 let path = port.path(Some(pair.agreed_mtu(endpoint)));

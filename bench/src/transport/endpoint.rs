@@ -15,7 +15,7 @@ pub enum Offer {
         /// Its parameters.
         endpoint: VerbsEndpoint,
         /// What the server is to use on its side.
-        settings: VerbsSettings,
+        settings: Box<VerbsSettings>,
     },
     /// A wish for a listener; gRPC and TCP are told apart by the cell's transport.
     Tcp(TcpEndpoint),
@@ -70,7 +70,18 @@ pub struct QueuePairEnd {
     pub packet_sequence: u32,
 }
 
-/// Queue pairs and a memory region as the other side must know them.
+/// A memory region as the other side must know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RegionEnd {
+    /// Its start as an address in this side's process; 0 for memory on the device.
+    pub address: u64,
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its remote key.
+    pub remote_key: u32,
+}
+
+/// Queue pairs and their memory as the other side must know them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerbsEndpoint {
     /// The queue pairs, each to be connected to that of the same place on the other side.
@@ -81,13 +92,11 @@ pub struct VerbsEndpoint {
     pub gid: [u8; 16],
     /// Active path MTU of the port in bytes.
     pub path_mtu: u32,
-    /// Start of the region the peer may use, as an address in this side's process.
-    pub address: u64,
-    /// Its length in bytes.
-    pub length: u64,
-    /// Remote key of the region.
-    pub remote_key: u32,
-    /// What memory it is, in words, for a report.
+    /// The host's memory, of which the peer writes what this side polls.
+    pub host: RegionEnd,
+    /// The memory of the messages.
+    pub messages: RegionEnd,
+    /// What memory they are in, in words, for a report.
     #[serde(default)]
     pub memory: String,
     /// RDMA reads and atomics this side can serve at once.

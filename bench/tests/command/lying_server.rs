@@ -283,10 +283,11 @@ fn an_echo_that_stops_short_ends_in_time() {
 #[test]
 fn an_answer_that_does_not_fit_the_plan_is_refused() {
     let queue_pair: fn() -> Value = || {
+        let region = json!({ "address": 0, "length": 64, "remote_key": 0 });
         let endpoint = json!({
             "queue_pairs": [{ "number": 1, "packet_sequence": 1 }], "lid": 0,
             "gid": vec![0; 16], "path_mtu": 1024,
-            "address": 0, "length": 64, "remote_key": 0, "responder_resources": 1,
+            "host": region, "messages": region, "responder_resources": 1,
         });
         json!({ "prepared": {
             "answers": [{ "verbs": endpoint }],

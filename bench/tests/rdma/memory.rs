@@ -28,7 +28,7 @@ impl Drop for HugePages {
 
 const BOTH: &str = "--transport verbs-write,verbs-send -s 4097 -n 20 --rounds 1";
 
-/// Client and server take two pages each.
+/// Client and server take three pages each at the most.
 #[test]
 fn messages_lie_in_huge_pages_where_asked() {
     let Some(_device) = device() else { return };

@@ -1,10 +1,10 @@
 //! What the two ends of a pair tell one another, and how they become ready by it.
 
 use fabricbench_verbs::{
-    Access, AddressHandle, ConnectOptions, DEFAULT_QKEY, Endpoint, Gid, Mtu, RemoteRegion, cm,
+    Access, AddressHandle, ConnectOptions, DEFAULT_QKEY, Endpoint, Gid, Mtu, cm,
 };
 
-use super::{Pair, PairPlan, failed};
+use super::{Pair, PairPlan, PeerRegions, failed, layout::Area};
 use crate::{
     plan::Service,
     transport::{QueuePairEnd, TransportError, VerbsEndpoint},
@@ -14,7 +14,7 @@ impl Pair {
     /// This pair as the peer must know it.
     #[must_use]
     pub fn endpoint(&self) -> VerbsEndpoint {
-        let remote = self.region.remote();
+        let [host, messages] = self.regions.ends();
         let queue_pairs = self
             .lanes
             .iter()
@@ -26,22 +26,23 @@ impl Pair {
             lid: local.map_or(0, |local| local.lid),
             gid: local.map_or([0; 16], |local| local.gid.0),
             path_mtu: local.map_or(0, |local| local.path_mtu),
-            address: remote.addr,
-            length: remote.len,
-            remote_key: remote.rkey,
-            memory: self.region.backing().to_string(),
+            host,
+            messages,
+            memory: self.regions.to_string(),
             responder_resources: local.map_or(0, |local| local.responder_resources),
         }
     }
 
     /// Refuses a peer that does not fit: with less memory, or another number of queue pairs.
     pub(super) fn admit_peer(&mut self, peer: &VerbsEndpoint) -> Result<(), TransportError> {
-        if peer.length < self.layout.length() as u64 {
-            return Err(failed(format!(
-                "the peer offers {} B of memory where the test takes {}",
-                peer.length,
-                self.layout.length()
-            )));
+        for (area, offered) in [(Area::Host, peer.host), (Area::Messages, peer.messages)] {
+            let taken = self.layout.length(area);
+            if offered.length < taken as u64 {
+                return Err(failed(format!(
+                    "the peer offers {} B of memory where the test takes {taken}",
+                    offered.length
+                )));
+            }
         }
         if peer.queue_pairs.len() != self.lanes.len() {
             return Err(failed(format!(
@@ -54,12 +55,12 @@ impl Pair {
         Ok(())
     }
 
-    /// Connects to the peer; returns the peer's region.
+    /// Connects to the peer; returns the peer's memories.
     ///
     /// # Errors
     /// The kernel refused a state change; the peer's memory is smaller than ours, or it has another
     /// number of queue pairs.
-    pub fn connect(&mut self, peer: &VerbsEndpoint) -> Result<RemoteRegion, TransportError> {
+    pub fn connect(&mut self, peer: &VerbsEndpoint) -> Result<PeerRegions, TransportError> {
         self.admit_peer(peer)?;
         // All of the peer's queue pairs are on one port, to which one handle leads.
         let mut handle = None;
@@ -90,7 +91,7 @@ impl Pair {
             };
             self.activate(index, handle, remote.qpn, self.options.qkey)?;
         }
-        Ok(region(peer))
+        Ok(regions(peer))
     }
 
     /// Makes a queue pair for datagrams ready, to send to the one with this number.
@@ -116,8 +117,8 @@ impl Pair {
 }
 
 /// The memory that a peer lets us use.
-pub(super) fn region(peer: &VerbsEndpoint) -> RemoteRegion {
-    RemoteRegion { addr: peer.address, len: peer.length, rkey: peer.remote_key }
+pub(super) fn regions(peer: &VerbsEndpoint) -> PeerRegions {
+    PeerRegions::of(peer.host, peer.messages)
 }
 
 /// What is asked of connections.

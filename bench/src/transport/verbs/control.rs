@@ -87,7 +87,7 @@ impl Control {
         };
         // The one before was answered, or is an answer that has been asked for again: nobody reads
         // these bytes any more.
-        pair.region.copy_in(pair.layout.control(), &bytes).map_err(failed)?;
+        pair.regions.copy_in(pair.layout.control(), &bytes).map_err(failed)?;
         let local = pair.local(lane, pair.layout.control(), u32::try_from(length).unwrap_or(0));
         let request = pair.request(lane, Operation::SendImm(self.immediate()), local);
         pair.post_in_place(lane, &SendRequest { id, ..request })
@@ -106,7 +106,7 @@ impl Control {
     ) -> Result<Option<Self>, TransportError> {
         let mut bytes = [0; CONTROL_BYTES];
         let at = pair.layout.received(lane, number & COUNT);
-        pair.region.copy_out(at, &mut bytes).map_err(failed)?;
+        pair.regions.copy_out(at, &mut bytes).map_err(failed)?;
         let mut words = [0; 4];
         for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = place.try_into().map(u64::from_be_bytes).unwrap_or(0);

@@ -80,7 +80,7 @@ impl Pair {
             ("completion moderation".to_owned(), self.moderation().to_string()),
             ("interface".to_owned(), self.interface.to_string()),
             ("completions".to_owned(), settings.completions.to_string()),
-            ("client memory".to_owned(), self.region.backing().to_string()),
+            ("client memory".to_owned(), self.regions.to_string()),
             ("server memory".to_owned(), self.peer_memory.clone()),
             ("service".to_owned(), self.plan.verbs.service.to_string()),
             ("service level".to_owned(), settings.service_level.to_string()),

@@ -95,7 +95,7 @@ impl Inbox {
         if fresh && !pair.plan.verbs.service.is_lossy() {
             let same = pair.holds_payload(pair.layout.target(0), length)?;
             verified(&mut self.received, same);
-            pair.region.fill(pair.layout.target(0), length, 0).map_err(failed)?;
+            pair.regions.wipe(pair.layout.target(0), length).map_err(failed)?;
         }
         Ok(())
     }
@@ -113,8 +113,8 @@ impl Inbox {
             let mut wanted = vec![0; size];
             pair.plan.payload.fill(&mut wanted);
             let mut copy = vec![0; size - looked];
-            let from = pair.layout.target(0) + looked;
-            pair.region.copy_out(from, &mut copy).map_err(failed)?;
+            let from = pair.layout.target(0).plus(looked);
+            pair.regions.copy_out(from, &mut copy).map_err(failed)?;
             verified(&mut self.received, Some(copy.as_slice()) == wanted.get(looked..));
         }
         Ok(())

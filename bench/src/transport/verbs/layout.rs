@@ -14,63 +14,120 @@ pub(super) const CONTROL_BYTES: usize = 32;
 /// when no other has been received into its slot.
 const RECEIVE_MEMORY: usize = 16 << 20;
 
-/// For each lane its receive slots, the message it sends, the target of writes and reads, and the
-/// word that atomics work on; then a place for control messages to be sent from.
+/// Which of a side's two memories a place is in. Memory on the device itself (`--device-memory`) has
+/// no address in this process, so that nothing can be received into it and the processor reaches
+/// it by calls of the provider alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Area {
+    /// The host's: receives, control messages, and what the processor reads while it measures.
+    Host,
+    /// That of the messages, which devices alone read and write while it is measured.
+    Messages,
+}
+
+/// A place in a side's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) area: Area,
+    /// Bytes from the start of that memory.
+    pub(super) offset: usize,
+}
+
+impl Place {
+    /// The place `bytes` further on.
+    #[inline]
+    #[must_use]
+    pub(super) fn plus(self, bytes: usize) -> Self {
+        Self { offset: self.offset + bytes, ..self }
+    }
+}
+
+/// What a layout follows from: the same on both sides.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// Bytes of a message.
+    pub(super) size: u32,
+    /// Bytes of a message that a receive takes: none where it is written.
+    pub(super) received: u32,
+    /// Bytes before them.
+    pub(super) header: usize,
+    /// Receives kept posted on each lane.
+    pub(super) receives: u32,
+    /// Queue pairs.
+    pub(super) lanes: u32,
+    /// Whether the processor reads what is written to the target, again and again.
+    pub(super) watched: bool,
+}
+
+/// In the host's memory for each lane its receive slots, and then a place for control messages to be
+/// sent from; in that of the messages for each lane the message it sends and the word that atomics
+/// work on. The target of writes, reads and atomics is in the one or the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    stride: usize,
+    slot: usize,
     slots: usize,
     header: usize,
+    message: usize,
     lanes: usize,
+    watched: bool,
 }
 
 impl Layout {
-    /// For messages of `size` bytes, each behind `header` bytes when it is received.
-    ///
     /// # Errors
     /// [`TransportError::Unsupported`]: all of it together has no address.
-    pub(super) fn new(
-        size: u32,
-        header: usize,
-        receives: u32,
-        lanes: u32,
-    ) -> Result<Self, TransportError> {
-        let content = (size as usize).max(CONTROL_BYTES);
-        let stride = (content + header).next_multiple_of(LINE);
-        let (receives, lanes) = (receives as usize, lanes as usize);
-        let slots = receives.min(RECEIVE_MEMORY / lanes.max(1) / stride).max(1);
-        let layout = Self { stride, slots, header, lanes };
-        let too_much = || {
-            TransportError::Unsupported(format!(
-                "no memory for {lanes} queue pairs with messages of {size} B; take fewer or smaller"
-            ))
-        };
-        stride
-            .checked_mul(slots + 2)
-            .and_then(|lane| lane.checked_mul(lanes))
-            .ok_or_else(too_much)?;
+    pub(super) fn new(shape: &Shape) -> Result<Self, TransportError> {
+        let Shape { size, header, watched, .. } = *shape;
+        let (receives, lanes) = (shape.receives as usize, shape.lanes as usize);
+        let slot = (shape.received as usize).max(CONTROL_BYTES) + header;
+        let slot = slot.next_multiple_of(LINE);
+        let slots = receives.min(RECEIVE_MEMORY / lanes.max(1) / slot).max(1);
+        // A result of an atomic is no longer than a line.
+        let message = (size as usize).max(1).next_multiple_of(LINE);
+        let layout = Self { slot, slots, header, message, lanes, watched };
+        let of_a_lane = slot.checked_mul(slots).zip(message.checked_mul(2));
+        of_a_lane
+            .and_then(|(received, others)| received.checked_add(others)?.checked_add(LINE))
+            .and_then(|lane| lane.checked_mul(lanes)?.checked_add(LINE))
+            .ok_or_else(|| {
+                TransportError::Unsupported(format!(
+                    "no memory for {lanes} queue pairs with messages of {size} B; take fewer or \
+                     smaller"
+                ))
+            })?;
         Ok(layout)
     }
 
-    fn lane(&self, lane: usize) -> usize {
-        lane * (self.stride * (self.slots + 2) + LINE)
+    /// Where a lane's part of a memory begins.
+    fn lane(&self, area: Area, lane: usize) -> Place {
+        let (host, messages) = (self.slot * self.slots, self.message + LINE);
+        let bytes = match (area, self.watched) {
+            (Area::Host, true) => host + self.message,
+            (Area::Host, false) => host,
+            (Area::Messages, true) => messages,
+            (Area::Messages, false) => messages + self.message,
+        };
+        Place { area, offset: lane * bytes }
     }
 
-    /// Bytes of all of it.
-    pub(super) fn length(&self) -> usize {
-        self.lane(self.lanes) + LINE
+    /// Bytes of a memory.
+    pub(super) fn length(&self, area: Area) -> usize {
+        match area {
+            Area::Host => self.control().offset + LINE,
+            Area::Messages => self.lane(area, self.lanes).offset,
+        }
     }
 
     /// Where the receive with this number is posted.
     #[inline]
-    pub(super) fn receive(&self, lane: usize, number: u64) -> usize {
-        self.lane(lane) + self.stride * (number % self.slots as u64) as usize
+    pub(super) fn receive(&self, lane: usize, number: u64) -> Place {
+        let slot = (number % self.slots as u64) as usize;
+        self.lane(Area::Host, lane).plus(self.slot * slot)
     }
 
     /// Bytes that a receive is posted with: a whole slot.
     pub(super) fn receive_bytes(&self) -> u32 {
         // A slot is little longer than a message, which has 32 bits.
-        u32::try_from(self.stride).unwrap_or(u32::MAX)
+        u32::try_from(self.slot).unwrap_or(u32::MAX)
     }
 
     /// Bytes that lie before the content of what was received.
@@ -79,28 +136,33 @@ impl Layout {
     }
 
     /// Where the content of what was received into that receive begins.
-    pub(super) fn received(&self, lane: usize, number: u64) -> usize {
-        self.receive(lane, number) + self.header
+    #[inline]
+    pub(super) fn received(&self, lane: usize, number: u64) -> Place {
+        self.receive(lane, number).plus(self.header)
     }
 
-    /// Where a lane's writes and reads land.
-    pub(super) fn target(&self, lane: usize) -> usize {
-        self.message(lane) + self.stride
+    /// Where a lane's writes, reads and results of atomics land.
+    pub(super) fn target(&self, lane: usize) -> Place {
+        if self.watched {
+            self.lane(Area::Host, lane).plus(self.slot * self.slots)
+        } else {
+            self.word(lane).plus(LINE)
+        }
     }
 
     /// The message that a lane sends.
-    pub(super) fn message(&self, lane: usize) -> usize {
-        self.lane(lane) + self.stride * self.slots
+    pub(super) fn message(&self, lane: usize) -> Place {
+        self.lane(Area::Messages, lane)
     }
 
     /// The word that a lane's atomics work on.
-    pub(super) fn word(&self, lane: usize) -> usize {
-        self.target(lane) + self.stride
+    pub(super) fn word(&self, lane: usize) -> Place {
+        self.message(lane).plus(self.message)
     }
 
     /// Where control messages are sent from.
-    pub(super) fn control(&self) -> usize {
-        self.lane(self.lanes)
+    pub(super) fn control(&self) -> Place {
+        self.lane(Area::Host, self.lanes)
     }
 }
 
@@ -112,40 +174,76 @@ mod tests {
 
     use super::*;
 
+    const SHAPE: Shape =
+        Shape { size: 1, received: 1, header: 0, receives: 16, lanes: 1, watched: false };
+
+    /// Every place of `layout`, with its length.
+    fn places(layout: &Layout, shape: &Shape) -> Vec<(Place, usize)> {
+        let mut places = vec![(layout.control(), CONTROL_BYTES)];
+        let size = shape.size as usize;
+        for lane in 0..shape.lanes as usize {
+            for number in 0..layout.slots as u64 {
+                let (slot, bytes) = (layout.receive(lane, number), layout.receive_bytes() as usize);
+                let content = (shape.received as usize).max(CONTROL_BYTES);
+                let end = layout.received(lane, number).offset + content;
+                assert!(end <= slot.offset + bytes);
+                places.push((slot, bytes));
+            }
+            places.push((layout.message(lane), size));
+            places.push((layout.target(lane), size));
+            places.push((layout.word(lane), 8));
+            assert_eq!(layout.word(lane).offset % 8, 0);
+            assert_eq!(layout.target(lane).offset % 8, 0);
+        }
+        places
+    }
+
     #[test]
     fn nothing_overlaps() {
-        for (size, header, receives, lanes) in
-            [(1, 0, 16, 1), (8, GRH_BYTES, 4, 3), (4096, GRH_BYTES, 512, 2), (1 << 23, 0, 512, 4)]
-        {
-            let layout = Layout::new(size, header, receives, lanes).unwrap();
-            let mut places = Vec::new();
-            for lane in 0..lanes as usize {
-                for number in 0..layout.slots as u64 {
-                    places.push((layout.receive(lane, number), layout.receive_bytes() as usize));
-                    let content =
-                        layout.received(lane, number) + (size as usize).max(CONTROL_BYTES);
-                    assert!(content <= layout.receive(lane, number) + layout.stride);
+        for shape in [
+            SHAPE,
+            Shape { size: 8, received: 8, header: GRH_BYTES, receives: 4, lanes: 3, watched: true },
+            Shape { size: 4096, received: 4096, header: GRH_BYTES, receives: 512, ..SHAPE },
+            Shape { size: 1 << 23, receives: 512, lanes: 4, watched: true, ..SHAPE },
+            Shape { size: 1 << 23, received: 1 << 23, receives: 512, lanes: 2, ..SHAPE },
+        ] {
+            let layout = Layout::new(&shape).unwrap();
+            for area in [Area::Host, Area::Messages] {
+                let mut places = places(&layout, &shape);
+                places.retain(|(place, _)| place.area == area);
+                places.sort_unstable_by_key(|(place, _)| place.offset);
+                for pair in places.windows(2) {
+                    assert!(pair[0].0.offset + pair[0].1 <= pair[1].0.offset, "{pair:?}");
                 }
-                places.push((layout.message(lane), size as usize));
-                places.push((layout.target(lane), size as usize));
-                places.push((layout.word(lane), 8));
-                assert_eq!(layout.word(lane) % 8, 0);
+                let (last, length) = places.last().unwrap();
+                assert!(last.offset + length <= layout.length(area));
             }
-            places.push((layout.control(), CONTROL_BYTES));
-            places.sort_unstable();
-            for pair in places.windows(2) {
-                assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_processor_reads_is_never_where_only_devices_reach() {
+        let shape = Shape { size: 64, received: 64, ..SHAPE };
+        for watched in [false, true] {
+            let layout = Layout::new(&Shape { watched, ..shape }).unwrap();
+            for place in [layout.receive(0, 7), layout.received(0, 7), layout.control()] {
+                assert_eq!(place.area, Area::Host);
             }
-            let (last, length) = places.last().unwrap();
-            assert!(last + length <= layout.length());
+            for place in [layout.message(0), layout.word(0)] {
+                assert_eq!(place.area, Area::Messages);
+            }
+            let target = if watched { Area::Host } else { Area::Messages };
+            assert_eq!(layout.target(0).area, target);
         }
     }
 
     #[test]
     fn receives_share_slots_where_memory_is_short() {
-        let layout = Layout::new(1 << 23, 0, 512, 1).unwrap();
+        let shape = Shape { size: 1 << 23, received: 1 << 23, receives: 512, ..SHAPE };
+        let layout = Layout::new(&shape).unwrap();
         assert_eq!(layout.slots, 2);
         assert_eq!(layout.receive(0, 0), layout.receive(0, 2));
-        assert!(Layout::new(u32::MAX, 0, 1, u32::MAX).is_err() || usize::BITS > 32);
+        let shape = Shape { size: u32::MAX, lanes: u32::MAX, ..shape };
+        assert!(Layout::new(&shape).is_err() || usize::BITS > 32);
     }
 }

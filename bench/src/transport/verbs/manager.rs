@@ -13,11 +13,11 @@ use std::{
 };
 
 use fabricbench_verbs::{
-    CmError, Error, RemoteRegion,
+    CmError, Error,
     cm::{DatagramPeer, Listener, Request, Route},
 };
 
-use super::{Pair, VerbsPort, VerbsResponder, failed};
+use super::{Pair, PeerRegions, VerbsPort, VerbsResponder, connect::regions, failed};
 use crate::{
     plan::Service,
     transport::{
@@ -97,7 +97,7 @@ fn choose(addresses: &[SocketAddr], wanted: Option<IpAddr>) -> Option<SocketAddr
 
 /// The client's side.
 impl Pair {
-    /// Connects every queue pair to that of the same place at `address`; returns the peer's region.
+    /// Connects every queue pair to that of the same place at `address`; returns the peer's memories.
     ///
     /// # Errors
     /// The address is not reached by this side's device, nobody listens there, or the peer is silent.
@@ -106,7 +106,7 @@ impl Pair {
         peer: &VerbsEndpoint,
         address: SocketAddr,
         stop: &StopSignal,
-    ) -> Result<RemoteRegion, TransportError> {
+    ) -> Result<PeerRegions, TransportError> {
         self.admit_peer(peer)?;
         for lane in 0..self.lanes.len() {
             go_on(stop)?;
@@ -116,7 +116,7 @@ impl Pair {
                 _ => self.connect_lane(lane, &claim, address)?,
             }
         }
-        Ok(super::connect::region(peer))
+        Ok(regions(peer))
     }
 
     fn connect_lane(
@@ -235,7 +235,7 @@ impl Responder for ManagedResponder {
             Err(TransportError::Stopped(_)) => return Ok(Received::default()),
             Err(error) => return Err(error),
         }
-        let remote = super::connect::region(&self.client);
+        let remote = regions(&self.client);
         Box::new(VerbsResponder::over(self.pair, remote)).serve(stop)
     }
 }
@@ -243,7 +243,7 @@ impl Responder for ManagedResponder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::QueuePairEnd;
+    use crate::transport::{QueuePairEnd, RegionEnd};
 
     fn addresses(list: &[&str]) -> Vec<SocketAddr> {
         list.iter().map(|text| SocketAddr::new(text.parse().unwrap(), 0)).collect()
@@ -271,9 +271,8 @@ mod tests {
             lid: 0,
             gid: [0; 16],
             path_mtu: 1024,
-            address: 0,
-            length: 0,
-            remote_key: 0,
+            host: RegionEnd::default(),
+            messages: RegionEnd::default(),
             memory: String::new(),
             responder_resources: 0,
         };

@@ -26,11 +26,13 @@ mod ping;
 mod port;
 mod posting;
 mod push;
+mod regions;
 mod request;
 mod responder;
 mod sender;
 mod sleep;
 mod split;
+mod stamp;
 mod word;
 
 pub use extended::PostMode;
@@ -42,6 +44,7 @@ pub use pair_plan::PairPlan;
 pub use ping::{Ask, Ping};
 pub use port::VerbsPort;
 pub use push::Push;
+pub use regions::PeerRegions;
 pub use responder::VerbsResponder;
 pub use sender::LONGEST_LIST;
 
@@ -62,25 +65,5 @@ fn refused(error: fabricbench_verbs::Error) -> TransportError {
             TransportError::Unsupported(error.to_string())
         }
         error => failed(error),
-    }
-}
-
-/// The stamp of the message with this number: never 0, which is what fresh memory holds, and never
-/// the one before.
-#[inline]
-fn stamp(sequence: u64) -> u8 {
-    (sequence % 255) as u8 + 1
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stamps_differ_from_their_neighbours_and_from_fresh_memory() {
-        for sequence in 0..1000 {
-            assert_ne!(stamp(sequence), 0);
-            assert_ne!(stamp(sequence), stamp(sequence + 1));
-        }
     }
 }

@@ -2,9 +2,7 @@
 
 use std::marker::PhantomData;
 
-use fabricbench_verbs::RemoteRegion;
-
-use super::{Pair, failed};
+use super::{Pair, PeerRegions, failed};
 use crate::transport::{
     Answer, Initiator, Offer, Opening, StopSignal, TransportError, VerbsSettings,
 };
@@ -15,7 +13,7 @@ pub trait VerbsInitiator: Initiator + Sized {
     ///
     /// # Errors
     /// The pair does not fit the pattern.
-    fn over(pair: Pair, remote: RemoteRegion, stop: StopSignal) -> Result<Self, TransportError>;
+    fn over(pair: Pair, remote: PeerRegions, stop: StopSignal) -> Result<Self, TransportError>;
 }
 
 /// A pair with an offer to make.
@@ -40,7 +38,7 @@ impl<I: VerbsInitiator> Opening for VerbsOpening<I> {
     type Initiator = I;
 
     fn offer(&self) -> Offer {
-        Offer::Verbs { endpoint: self.pair.endpoint(), settings: self.peer.clone() }
+        Offer::Verbs { endpoint: self.pair.endpoint(), settings: Box::new(self.peer.clone()) }
     }
 
     fn connect(mut self, answer: &Answer) -> Result<I, TransportError> {

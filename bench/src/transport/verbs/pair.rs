@@ -1,8 +1,8 @@
 //! Queue pairs with their memory, the same on both sides.
 
 use fabricbench_verbs::{
-    Completion, ConnectOptions, Endpoint, GRH_BYTES, MemoryRegion, PeerId, ProtectionDomain,
-    QueuePairOptions, RegionId, SharedReceiveQueue, Transport, cm, random_psn,
+    Completion, ConnectOptions, Endpoint, GRH_BYTES, PeerId, ProtectionDomain, QueuePairOptions,
+    SharedReceiveQueue, Transport, cm, random_psn,
 };
 
 use super::{
@@ -10,8 +10,9 @@ use super::{
     connect::connect_options,
     extended::{Interface, Poster, Queue},
     failed,
-    layout::Layout,
+    layout::{Layout, Place},
     manager, refused,
+    regions::{RegionIds, Regions},
     sleep::{Awaited, Sleep},
     split::Splitter,
 };
@@ -35,20 +36,20 @@ const SPARE_SENDS: u32 = 4;
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) queue_pair: Poster,
-    pub(super) region: RegionId,
+    pub(super) regions: RegionIds,
     pub(super) local: Endpoint,
     // To whom datagrams go.
     pub(super) peer: Option<PeerId>,
 }
 
-/// The receive queue of all lanes, and its name for the region.
+/// The receive queue of all lanes, and its names for the memories.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) queue: SharedReceiveQueue,
-    pub(super) region: RegionId,
+    pub(super) regions: RegionIds,
 }
 
-/// Queue pairs, which share completion queues and a region.
+/// Queue pairs, which share completion queues and memory.
 #[derive(Debug)]
 pub struct Pair {
     // Ended before the queue pairs they are of.
@@ -57,13 +58,13 @@ pub struct Pair {
     pub(super) interface: Interface,
     pub(super) send_queue: Queue,
     pub(super) receive_queue: Queue,
-    pub(super) region: MemoryRegion,
+    pub(super) regions: Regions,
     pub(super) layout: Layout,
     pub(super) shared: Option<Shared>,
     sleep: Option<Sleep>,
     pub(super) size: u32,
     pub(super) receives: u32,
-    // What the peer's region is, in its own words.
+    // What the peer's memory is, in its own words.
     pub(super) peer_memory: String,
     pub(super) port: VerbsPort,
     pub(super) options: ConnectOptions,
@@ -89,7 +90,7 @@ impl Pair {
             // A received datagram lies behind its route header, or room for one.
             Service::Ud => (Transport::UnreliableDatagram, GRH_BYTES),
         };
-        let layout = Layout::new(size, header, receives, lanes)?;
+        let layout = Layout::new(&plan.shape(size, header))?;
 
         let context = &port.context;
         let domain = context.alloc_pd().map_err(failed)?;
@@ -114,7 +115,8 @@ impl Pair {
         };
         let send_queue = queue(send_depth, "-t")?;
         let receive_queue = queue(receives, "-r")?;
-        let region = plan.settings.memory.register(&domain, layout.length(), plan.access())?;
+        let memory = plan.settings.memory;
+        let regions = Regions::register(memory, &domain, &layout, plan.access())?;
         let options = QueuePairOptions {
             send_depth,
             recv_depth: receives,
@@ -122,7 +124,7 @@ impl Pair {
             transport,
         };
         let shared = match plan.settings.shared_receives {
-            true => Some(Shared::new(&domain, receives, &region)?),
+            true => Some(Shared::new(&domain, receives, &regions)?),
             false => None,
         };
         let lanes = (0..lanes).map(|_| {
@@ -130,9 +132,10 @@ impl Pair {
             let shared = shared.map(|shared| &shared.queue);
             let mut queue_pair =
                 Poster::new(&domain, interface, queues, shared, &options).map_err(refused)?;
-            let region = queue_pair.attach(&region).map_err(failed)?;
+            let regions = RegionIds::attach(&regions, |region| queue_pair.attach(region));
+            let regions = regions.map_err(failed)?;
             let local = queue_pair.endpoint(&port.port, &port.gid, random_psn());
-            Ok(Lane { queue_pair, region, local, peer: None })
+            Ok(Lane { queue_pair, regions, local, peer: None })
         });
         let lanes = lanes.collect::<Result<Vec<_>, TransportError>>()?;
         let pair = Self {
@@ -142,7 +145,7 @@ impl Pair {
             interface,
             send_queue,
             receive_queue,
-            region,
+            regions,
             layout,
             shared,
             sleep,
@@ -162,7 +165,7 @@ impl Pair {
         let mut message = zeroed(u64::from(self.size))?;
         self.plan.payload.fill(&mut message);
         for (index, lane) in self.lanes.iter().enumerate() {
-            self.region.copy_in(self.layout.message(index), &message).map_err(failed)?;
+            self.regions.copy_in(self.layout.message(index), &message).map_err(failed)?;
             // The connection manager takes a connection's queue pairs through their states itself.
             if !(self.plan.settings.manager && self.plan.verbs.service == Service::Rc) {
                 lane.queue_pair.to_init(&self.port.port, &self.options).map_err(failed)?;
@@ -218,14 +221,14 @@ impl Pair {
         u64::from(self.receives)
     }
 
-    /// Whether `length` bytes at `offset` are the beginning of the payload.
+    /// Whether `length` bytes at `place` are the beginning of the payload.
     pub(super) fn holds_payload(
         &self,
-        offset: usize,
+        place: Place,
         length: usize,
     ) -> Result<bool, TransportError> {
         let mut copy = vec![0; length];
-        self.region.copy_out(offset, &mut copy).map_err(failed)?;
+        self.regions.copy_out(place, &mut copy).map_err(failed)?;
         Ok(self.plan.payload.matches(&copy))
     }
 }
@@ -234,11 +237,11 @@ impl Shared {
     fn new(
         domain: &ProtectionDomain,
         depth: u32,
-        region: &MemoryRegion,
+        regions: &Regions,
     ) -> Result<Self, TransportError> {
         let mut queue = domain.create_shared_receive_queue(depth).map_err(refused)?;
-        let region = queue.attach(region).map_err(failed)?;
-        Ok(Self { queue, region })
+        let regions = RegionIds::attach(regions, |region| queue.attach(region)).map_err(failed)?;
+        Ok(Self { queue, regions })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use fabricbench_verbs::Access;
 
+use super::layout::Shape;
 use crate::{
     plan::{Cell, Pattern, Payload, VerbsName, VerbsOperation},
     transport::{CompletionMode, VerbsSettings},
@@ -64,6 +65,28 @@ impl PairPlan {
             self.settings.completions = CompletionMode::Events;
         }
         self
+    }
+
+    /// What memory it takes, for messages of `size` bytes behind `header` bytes when they are
+    /// received.
+    pub(super) fn shape(&self, size: u32, header: usize) -> Shape {
+        let sent = matches!(self.verbs.operation, VerbsOperation::Send | VerbsOperation::SendImm);
+        Shape {
+            size,
+            received: if sent { size } else { 0 },
+            header,
+            receives: self.receives(),
+            lanes: self.lanes(),
+            // An atomic's result is compared with what it should be each time.
+            watched: self.is_stamped() || self.verbs.operation.is_atomic(),
+        }
+    }
+
+    /// Whether the last byte of a message is a stamp: where memory is polled for it, and where a
+    /// message may come twice because its answer was lost.
+    pub(super) fn is_stamped(&self) -> bool {
+        self.cell.pattern == Pattern::Latency
+            && (self.verbs.service.is_lossy() || self.verbs.operation == VerbsOperation::Write)
     }
 
     /// The least that the peer must be allowed.

@@ -3,14 +3,15 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use fabricbench_verbs::{Completion, RemoteRegion, SendRequest};
+use fabricbench_verbs::{Completion, SendRequest};
 
 use super::{
-    Pair, REPEAT, VerbsInitiator, failed,
+    Pair, PeerRegions, REPEAT, VerbsInitiator, failed,
+    layout::Place,
     pair::COUNT,
     sleep::Awaited,
     split::Splitter,
-    stamp,
+    stamp::{Stamped, stamp},
     word::{Word, atomic},
 };
 use crate::transport::{
@@ -24,6 +25,7 @@ use crate::transport::{
 pub struct Ping<const POLLED: bool> {
     pair: Pair,
     request: SendRequest,
+    stamped: Stamped,
     sequence: u64,
     moderation: u64,
     token: u64,
@@ -35,9 +37,10 @@ pub struct Ping<const POLLED: bool> {
 }
 
 impl<const POLLED: bool> VerbsInitiator for Ping<POLLED> {
-    fn over(pair: Pair, remote: RemoteRegion, stop: StopSignal) -> Result<Self, TransportError> {
+    fn over(pair: Pair, remote: PeerRegions, stop: StopSignal) -> Result<Self, TransportError> {
         Ok(Self {
             request: pair.message_request(0, &remote),
+            stamped: Stamped::of(&pair)?,
             sequence: 0,
             moderation: u64::from(pair.moderation()),
             token: 0,
@@ -61,11 +64,11 @@ impl<const POLLED: bool> Ping<POLLED> {
     /// Waits for the peer's write; `false` when patience ends.
     #[inline]
     fn await_write(&mut self, patience: Patience) -> Result<bool, TransportError> {
-        let at = self.pair.layout.target(0) + self.last_byte();
+        let at = self.pair.layout.target(0).plus(self.last_byte());
         let expected = stamp(self.sequence - 1);
         let Self { pair, request, loss, verified, stop, .. } = self;
         let (mut waiting, mut silent) = (Waiting::new(stop, patience), None);
-        while pair.region.load_u8(at).map_err(failed)? != expected {
+        while pair.regions.load_u8(at).map_err(failed)? != expected {
             match waiting.turn()? {
                 Turn::Spin => {}
                 Turn::Look => loss.look(pair, request, stop, &mut silent)?,
@@ -91,12 +94,12 @@ impl<const POLLED: bool> Ping<POLLED> {
                 if let Some(split) = split {
                     split.sample(pair.receive_queue.stamp());
                 }
-                let offset = pair.arrived_at(0, number);
+                let place = pair.arrived_at(0, number);
                 // An answer that comes twice, since it was asked for again, answers nothing.
                 let fresh = !loss.possible
-                    || pair.region.load_u8(offset + last).map_err(failed)? == expected;
+                    || pair.regions.load_u8(place.plus(last)).map_err(failed)? == expected;
                 if fresh && verified.is_none() {
-                    *verified = Some(holds(pair, offset)?);
+                    *verified = Some(holds(pair, place)?);
                 }
                 pair.post_receive(0, *receives)?;
                 *receives += 1;
@@ -113,10 +116,10 @@ impl<const POLLED: bool> Ping<POLLED> {
     }
 }
 
-/// Whether the message at `offset` is what was sent; the stamp is no part of that.
+/// Whether the message at `place` is what was sent; the stamp is no part of that.
 #[cold]
-fn holds(pair: &Pair, offset: usize) -> Result<bool, TransportError> {
-    pair.holds_payload(offset, pair.size as usize - usize::from(pair.is_stamped()))
+fn holds(pair: &Pair, place: Place) -> Result<bool, TransportError> {
+    pair.holds_payload(place, pair.size as usize - usize::from(pair.is_stamped()))
 }
 
 /// Messages that may be lost carry a stamp, and are sent again after a silence.
@@ -159,8 +162,7 @@ impl<const POLLED: bool> Initiator for Ping<POLLED> {
         if POLLED || self.loss.possible {
             // The message before is not read from here any more: its echo proves that the peer has
             // executed it in full, and a retransmission is acknowledged without being executed.
-            let at = self.pair.layout.message(0) + self.last_byte();
-            self.pair.region.store_u8(at, stamp(self.sequence)).map_err(failed)?;
+            self.stamped.set(&self.pair.regions, stamp(self.sequence))?;
         }
         let signaled = self.sequence.is_multiple_of(self.moderation);
         if signaled {
@@ -228,7 +230,7 @@ pub struct Ask {
 }
 
 impl VerbsInitiator for Ask {
-    fn over(pair: Pair, remote: RemoteRegion, stop: StopSignal) -> Result<Self, TransportError> {
+    fn over(pair: Pair, remote: PeerRegions, stop: StopSignal) -> Result<Self, TransportError> {
         let request = pair.message_request(0, &remote);
         let word = Word::of(pair.plan.verbs.operation);
         let split = pair.splitter()?;

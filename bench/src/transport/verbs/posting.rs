@@ -1,12 +1,13 @@
 //! Posting on a pair's queue pairs, and making room for it.
 
-use fabricbench_verbs::{Completion, RecvRequest, RegionId, SendRequest};
+use fabricbench_verbs::{Completion, RecvRequest, SendRequest};
 
 use super::{
     Pair,
     extended::Poster,
     failed,
     pair::{LANE_SHIFT, Lane, Shared},
+    regions::RegionIds,
 };
 use crate::transport::{Patience, StopSignal, TransportError, Turn, Waiting};
 
@@ -26,15 +27,18 @@ impl Pair {
     /// Posts the receive with this number; its slot is the number modulo the slots.
     #[inline]
     pub(super) fn post_receive(&self, lane: usize, number: u64) -> Result<(), TransportError> {
-        let Some(Lane { queue_pair, region, .. }) = self.lanes.get(lane) else { return Ok(()) };
-        let range = |region: &RegionId| {
-            region.range(self.layout.receive(lane, number), self.layout.receive_bytes())
+        let Some(Lane { queue_pair, regions, .. }) = self.lanes.get(lane) else { return Ok(()) };
+        let place = self.layout.receive(lane, number);
+        let range = |regions: &RegionIds| {
+            regions.of(place.area).range(place.offset, self.layout.receive_bytes())
         };
         // The lane travels along, so that a completion tells it without a search.
         let id = ((lane as u64) << LANE_SHIFT) | number;
         match &self.shared {
-            None => queue_pair.post_recv(&RecvRequest::new(id, range(region))),
-            Some(Shared { queue, region }) => queue.post_recv(&RecvRequest::new(id, range(region))),
+            None => queue_pair.post_recv(&RecvRequest::new(id, range(regions))),
+            Some(Shared { queue, regions }) => {
+                queue.post_recv(&RecvRequest::new(id, range(regions)))
+            }
         }
         .map_err(failed)
     }

@@ -2,11 +2,9 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use fabricbench_verbs::RemoteRegion;
-
 use super::{
-    Pair, REPEAT, VerbsInitiator, control::Control, failed, inbox::Inbox, sender::Sender,
-    sleep::Awaited,
+    Pair, PeerRegions, REPEAT, VerbsInitiator, control::Control, failed, inbox::Inbox,
+    sender::Sender, sleep::Awaited,
 };
 use crate::{
     plan::{Pattern, VerbsOperation},
@@ -29,7 +27,7 @@ pub struct Push<const BOTH: bool> {
 }
 
 impl<const BOTH: bool> VerbsInitiator for Push<BOTH> {
-    fn over(pair: Pair, remote: RemoteRegion, stop: StopSignal) -> Result<Self, TransportError> {
+    fn over(pair: Pair, remote: PeerRegions, stop: StopSignal) -> Result<Self, TransportError> {
         if BOTH != (pair.plan.cell.pattern == Pattern::Bidirectional) {
             return Err(failed("a pair of another pattern"));
         }

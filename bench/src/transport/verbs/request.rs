@@ -1,14 +1,14 @@
 //! What is asked of a queue pair so that a message travels, and where it lies.
 
-use fabricbench_verbs::{Local, Operation, RemoteRegion, SendRequest};
+use fabricbench_verbs::{Local, Operation, SendRequest};
 
-use super::{Pair, pair::DATA};
-use crate::plan::{Pattern, VerbsOperation};
+use super::{Pair, layout::Place, pair::DATA, regions::PeerRegions};
+use crate::plan::VerbsOperation;
 
 impl Pair {
     /// The request that carries a message on `lane`. An atomic's values are the caller's business.
-    pub(super) fn message_request(&self, lane: usize, remote: &RemoteRegion) -> SendRequest {
-        let at = |offset: usize| remote.at(offset as u64);
+    pub(super) fn message_request(&self, lane: usize, remote: &PeerRegions) -> SendRequest {
+        let at = |place| remote.at(place);
         let message = self.layout.message(lane);
         let target = self.layout.target(lane);
         let (operation, local) = match self.plan.verbs.operation {
@@ -41,15 +41,13 @@ impl Pair {
     /// Whether the last byte of a message is a stamp: where memory is polled for it, and where a
     /// message may come twice because its answer was lost.
     pub(super) fn is_stamped(&self) -> bool {
-        self.plan.cell.pattern == Pattern::Latency
-            && (self.plan.verbs.service.is_lossy()
-                || self.plan.verbs.operation == VerbsOperation::Write)
+        self.plan.is_stamped()
     }
 
     /// Where what came into the receive with this number lies: or, of a write, where it was
     /// written to.
     #[inline]
-    pub(super) fn arrived_at(&self, lane: usize, number: u64) -> usize {
+    pub(super) fn arrived_at(&self, lane: usize, number: u64) -> Place {
         match self.plan.verbs.operation {
             VerbsOperation::Write | VerbsOperation::WriteImm => self.layout.target(lane),
             _ => self.layout.received(lane, number),
@@ -58,11 +56,11 @@ impl Pair {
 
     /// A range of this side's memory as a request on `lane` names it.
     #[inline]
-    pub(super) fn local(&self, lane: usize, offset: usize, length: u32) -> Local {
+    pub(super) fn local(&self, lane: usize, place: Place, length: u32) -> Local {
         // Every caller's lane is one of ours.
-        let region = self.lanes.get(lane).or(self.lanes.first()).map(|lane| lane.region);
-        match region {
-            Some(region) => region.range(offset, length),
+        let regions = self.lanes.get(lane).or(self.lanes.first()).map(|lane| lane.regions);
+        match regions {
+            Some(regions) => regions.of(place.area).range(place.offset, length),
             None => unreachable!("a pair has a lane"),
         }
     }

@@ -2,17 +2,17 @@
 
 use std::time::Instant;
 
-use fabricbench_verbs::{Completion, RemoteRegion, SendRequest};
+use fabricbench_verbs::{Completion, SendRequest};
 
 use super::{
-    Pair, REPEAT,
+    Pair, PeerRegions, REPEAT,
     control::Control,
     failed,
     inbox::{Inbox, verified},
     pair::COUNT,
     sender::Sender,
     sleep::Awaited,
-    stamp,
+    stamp::{Stamped, stamp},
     word::read,
 };
 use crate::{
@@ -33,7 +33,7 @@ const IDLE: std::time::Duration = std::time::Duration::from_millis(1);
 #[derive(Debug)]
 pub struct VerbsResponder {
     pair: Pair,
-    remote: RemoteRegion,
+    remote: PeerRegions,
 }
 
 impl VerbsResponder {
@@ -47,7 +47,7 @@ impl VerbsResponder {
     }
 
     /// Takes over a pair that is connected.
-    pub(super) fn over(pair: Pair, remote: RemoteRegion) -> Self {
+    pub(super) fn over(pair: Pair, remote: PeerRegions) -> Self {
         Self { pair, remote }
     }
 }
@@ -90,13 +90,13 @@ impl VerbsResponder {
     ) -> Result<(), TransportError> {
         let pair = &self.pair;
         let last = pair.size as usize - 1;
-        let (target, message) = (pair.layout.target(0), pair.layout.message(0));
+        let (target, stamped) = (pair.layout.target(0), Stamped::of(pair)?);
         let request = pair.message_request(0, &self.remote);
         loop {
             go_on(stop)?;
             let expected = stamp(received.messages);
             let (mut waiting, mut silent) = (Waiting::new(stop, FOREVER), Instant::now());
-            while pair.region.load_u8(target + last).map_err(failed)? != expected {
+            while pair.regions.load_u8(target.plus(last)).map_err(failed)? != expected {
                 if waiting.turn()? == Turn::Look {
                     pair.reap_sends()?;
                     // If the answer was lost, the question that comes again changes nothing here.
@@ -111,7 +111,7 @@ impl VerbsResponder {
                 verified(received, pair.holds_payload(target, last)?);
             }
             // The answer before is not read from here any more: this message proves that it arrived.
-            pair.region.store_u8(message + last, expected).map_err(failed)?;
+            stamped.set(&pair.regions, expected)?;
             self.pong(&request, received, stop)?;
         }
     }
@@ -123,7 +123,7 @@ impl VerbsResponder {
     ) -> Result<(), TransportError> {
         let pair = &self.pair;
         let last = pair.size as usize - 1;
-        let request = pair.message_request(0, &self.remote);
+        let (request, stamped) = (pair.message_request(0, &self.remote), Stamped::of(pair)?);
         let mut next = pair.next_receive();
         let mut completion = [Completion::default()];
         loop {
@@ -140,10 +140,10 @@ impl VerbsResponder {
             let at = pair.arrived_at(0, number);
             let mut fresh = true;
             if self.is_lossy() {
-                let came = pair.region.load_u8(at + last).map_err(failed)?;
+                let came = pair.regions.load_u8(at.plus(last)).map_err(failed)?;
                 fresh = came == stamp(received.messages);
                 // Once more, since the answer was lost: it is given once more.
-                pair.region.store_u8(pair.layout.message(0) + last, came).map_err(failed)?;
+                stamped.set(&pair.regions, came)?;
             }
             if fresh && received.messages == 0 {
                 let length = pair.size as usize - usize::from(pair.is_stamped());

@@ -1,7 +1,7 @@
 //! The sending half of a push: messages in order over one or several queue pairs, completions
 //! moderated, posts gathered in lists.
 
-use fabricbench_verbs::{Completion, Operation as Verb, RemoteRegion, SendList, SendRequest};
+use fabricbench_verbs::{Completion, Operation as Verb, SendList, SendRequest};
 
 use super::{
     Pair,
@@ -9,6 +9,7 @@ use super::{
     extended::Poster,
     failed,
     pair::{COUNT, LANE_SHIFT},
+    regions::PeerRegions,
     word::{Word, atomic},
 };
 use crate::{
@@ -77,7 +78,7 @@ struct Lists {
 }
 
 impl Sender {
-    pub(super) fn new(pair: &Pair, remote: &RemoteRegion) -> Result<Self, TransportError> {
+    pub(super) fn new(pair: &Pair, remote: &PeerRegions) -> Result<Self, TransportError> {
         let depth = pair.plan.depth.max(1);
         let (moderation, list) = (pair.moderation(), pair.list());
         let lanes = pair.lanes.iter().enumerate().map(|(index, lane)| {
@@ -90,8 +91,9 @@ impl Sender {
             let flush = match pair.plan.verbs.service {
                 Service::Ud => Flush::Message,
                 _ => {
-                    let nothing = pair.local(index, 0, 0);
-                    let target = Verb::Write(remote.at(pair.layout.target(index) as u64));
+                    let target = pair.layout.target(index);
+                    let nothing = pair.local(index, target, 0);
+                    let target = Verb::Write(remote.at(target));
                     Flush::Write(pair.request(index, target, nothing))
                 }
             };

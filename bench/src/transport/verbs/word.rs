@@ -2,7 +2,7 @@
 
 use fabricbench_verbs::{Operation as Verb, SendRequest};
 
-use super::{Pair, failed};
+use super::{Pair, failed, layout::Place};
 use crate::{
     plan::{ATOMIC_BYTES, VerbsOperation},
     transport::TransportError,
@@ -58,8 +58,8 @@ impl Word {
 
 /// A word of this side's memory, in the byte order of the host, which is that of atomics.
 #[inline]
-pub(super) fn read(pair: &Pair, offset: usize) -> Result<u64, TransportError> {
+pub(super) fn read(pair: &Pair, place: Place) -> Result<u64, TransportError> {
     let mut word = [0; ATOMIC_BYTES as usize];
-    pair.region.copy_out(offset, &mut word).map_err(failed)?;
+    pair.regions.copy_out(place, &mut word).map_err(failed)?;
     Ok(u64::from_ne_bytes(word))
 }
