@@ -34,6 +34,8 @@ mod memory;
 mod operations;
 #[path = "rdma/perftest.rs"]
 mod perftest;
+#[path = "rdma/split.rs"]
+mod split;
 #[path = "rdma/sweep.rs"]
 mod sweep;
 #[path = "rdma/system_calls.rs"]

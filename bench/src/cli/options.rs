@@ -10,7 +10,7 @@ use crate::{
     plan::{Sizes, parse_bytes},
     session::Affinity,
     transport::{
-        CompletionMode, MOST_QUEUE_PAIRS, VerbsSettings,
+        CompletionMode, MOST_QUEUE_PAIRS, Pieces, VerbsSettings,
         verbs::{LONGEST_LIST, PostMode},
     },
 };
@@ -64,6 +64,11 @@ pub(super) struct VerbsOptions {
     /// and UD
     #[arg(short = 'R', long = "rdma-cm")]
     rdma_cm: bool,
+    /// Send a message that is longer than the device's limit (UD: than the path MTU) in pieces of it,
+    /// or of SIZE
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, default_missing_value = LARGEST,
+          value_parser = parse_pieces)]
+    split: Option<Pieces>,
     /// Queue pairs in a push, each with its own depth
     #[arg(short = 'q', long = "qp", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUE_PAIRS)))]
@@ -142,6 +147,7 @@ impl VerbsOptions {
                 PostName::Plain => PostMode::Plain,
             },
             manager: self.rdma_cm,
+            pieces: self.split.unwrap_or_default(),
             receive_depth: self.rx_depth,
             completion_moderation: self.cq_mod,
             inline: self.inline_size,
@@ -173,6 +179,24 @@ impl VerbsOptions {
             timestamps: false,
             ..self.client()
         }
+    }
+}
+
+/// What `--split` without a size means.
+const LARGEST: &str = "largest";
+
+/// A size, or the largest.
+fn parse_pieces(text: &str) -> Result<Pieces, String> {
+    if text == LARGEST {
+        return Ok(Pieces::Largest);
+    }
+    match parse_bytes(text).map(u32::try_from) {
+        Ok(Ok(piece)) => Ok(Pieces::Of(piece)),
+        Ok(Err(_)) => Err(format!("`{text}` is longer than any device takes at once")),
+        Err(_) => Err(format!(
+            "`{text}` is no size of a piece; write 4K, or 8M, or --split behind the host and alone \
+             for the largest"
+        )),
     }
 }
 
@@ -331,6 +355,19 @@ mod tests {
         assert!(here.timestamps && !there.timestamps, "the server times nothing");
         // An address is one side's: the other goes by its rule.
         assert_eq!(verbs("--gid 10.0.0.1").server(None).gid_address, None);
+    }
+
+    #[test]
+    fn pieces() {
+        let split = |line: &str| verbs(line).server(None).pieces;
+        assert_eq!(split(""), Pieces::Whole);
+        assert_eq!(split("--split"), Pieces::Largest);
+        assert_eq!(split("--split 4K"), Pieces::Of(4096));
+        assert_eq!(split("--split=8M --timestamps"), Pieces::Of(8 << 20));
+        for text in ["0", "node2", "", "4G"] {
+            assert!(parse_pieces(text).is_err(), "{text}");
+        }
+        assert!(parse_pieces("node2").unwrap_err().contains("behind the host"));
     }
 
     #[test]

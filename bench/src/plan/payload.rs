@@ -28,19 +28,49 @@ impl Payload {
     /// Whether `received` holds the pattern from its beginning.
     #[must_use]
     pub fn matches(&self, received: &[u8]) -> bool {
-        received
-            .chunks(8)
-            .zip(self.words())
-            .all(|(chunk, word)| chunk == &word.to_le_bytes()[..chunk.len()])
+        self.matches_from(0, received)
+    }
+
+    /// Whether `received` holds the pattern from `offset` bytes after its beginning.
+    #[must_use]
+    pub fn matches_from(&self, offset: usize, received: &[u8]) -> bool {
+        let (before, skipped) = (offset as u64 / 8, offset % 8);
+        let mut words = self.words_from(before).map(u64::to_le_bytes);
+        let (head, rest) = received.split_at((8 - skipped).min(received.len()));
+        let first = words.next().unwrap_or_default();
+        first[skipped..].starts_with(head)
+            && rest.chunks(8).zip(words).all(|(chunk, word)| word.starts_with(chunk))
     }
 
     fn words(&self) -> impl Iterator<Item = u64> + use<> {
-        let mut state = self.seed;
+        self.words_from(0)
+    }
+
+    /// The words after the first `before`.
+    fn words_from(&self, before: u64) -> impl Iterator<Item = u64> + use<> {
+        let mut state = self.state(before);
         std::iter::repeat_with(move || {
             state = state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT);
             // The high bits of a congruential generator are the good ones.
             state ^ (state >> 33)
         })
+    }
+
+    /// The generator's state after so many steps. A step is an affine map, and so is one after the
+    /// other: they are squared and multiplied as powers are.
+    fn state(&self, steps: u64) -> u64 {
+        let after = |(a, b): (u64, u64), (factor, summand): (u64, u64)| {
+            (factor.wrapping_mul(a), factor.wrapping_mul(b).wrapping_add(summand))
+        };
+        let (mut power, mut all, mut left) = ((MULTIPLIER, INCREMENT), (1, 0), steps);
+        while left > 0 {
+            if left & 1 == 1 {
+                all = after(all, power);
+            }
+            power = after(power, power);
+            left >>= 1;
+        }
+        all.0.wrapping_mul(self.seed).wrapping_add(all.1)
     }
 }
 
@@ -61,6 +91,22 @@ mod tests {
                 buffer[position] ^= 1;
             }
         }
+    }
+
+    #[test]
+    fn a_part_of_it_is_known_by_where_it_begins() {
+        let payload = Payload::new(5);
+        let mut buffer = [0; 100];
+        payload.fill(&mut buffer);
+        for offset in 0..buffer.len() {
+            for end in offset..=buffer.len() {
+                assert!(payload.matches_from(offset, &buffer[offset..end]), "{offset} to {end}");
+            }
+            buffer[99] ^= 1;
+            assert!(!payload.matches_from(offset, &buffer[offset..]), "{offset}");
+            buffer[99] ^= 1;
+        }
+        assert!(!payload.matches_from(8, &buffer[..8]));
     }
 
     #[test]

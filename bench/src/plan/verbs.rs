@@ -148,6 +148,12 @@ impl VerbsOperation {
         matches!(self, Self::FetchAdd | Self::CompareSwap)
     }
 
+    /// Whether it writes to the far side's memory.
+    #[must_use]
+    pub fn is_write(self) -> bool {
+        matches!(self, Self::Write | Self::WriteImm)
+    }
+
     /// Whether it completes a receive at the far side.
     #[must_use]
     pub fn takes_receive(self) -> bool {

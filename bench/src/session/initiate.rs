@@ -21,7 +21,7 @@ use crate::{
     plan::{GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
     report::{CpuCost, Path, PayloadCheck, TcpRecord},
     transport::{
-        Answer, Offer, Opening, StopReason, StopSignal, TransportError, VerbsSettings,
+        Answer, Offer, Opening, Pieces, StopReason, StopSignal, TransportError, VerbsSettings,
         grpc::{GrpcCallsOpening, GrpcOpening, tuning},
         tcp::{TcpCallsOpening, TcpOpening},
         verbs::{Ask, Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
@@ -99,7 +99,9 @@ impl<C: Clock + Sync> Initiating<C> {
         port.begin()?;
         let pairs = self.pairs(port, &plan, slice.threads)?;
         let operation = pairs.first().map_or(verbs.operation, Pair::operation);
-        let peer = VerbsTuning::apply(slice.tuning, &self.peer_verbs);
+        let mut peer = VerbsTuning::apply(slice.tuning, &self.peer_verbs);
+        // As this side cuts them, whatever the server's own limit.
+        peer.pieces = pairs.first().map_or(Pieces::Whole, Pair::pieces);
         let path = port.path(None);
         let watch = DeviceWatch::begin(port.context.clone(), StopSignal::new(), self.stop.clone())?;
         let stop = watch.stop().clone();

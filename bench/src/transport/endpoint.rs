@@ -129,6 +129,19 @@ impl std::fmt::Display for CompletionMode {
     }
 }
 
+/// Whether a message travels in pieces that is longer than a device takes at once (`--split`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pieces {
+    /// It does not: it is refused.
+    #[default]
+    Whole,
+    /// In the longest that the device takes.
+    Largest,
+    /// In pieces of so many bytes, at least 1, and also what the device would take at once.
+    Of(u32),
+}
+
 /// Options of a verbs test, given once, on the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerbsSettings {
@@ -160,6 +173,9 @@ pub struct VerbsSettings {
     /// Which memory.
     #[serde(default)]
     pub memory: MemorySettings,
+    /// Whether messages travel in pieces.
+    #[serde(default)]
+    pub pieces: Pieces,
     /// Queue pairs.
     pub queue_pairs: u32,
     /// Messages posted by one call.
@@ -200,6 +216,9 @@ impl VerbsSettings {
         within("the service level", self.service_level.into(), 15)?;
         within("the number of queue pairs", self.queue_pairs, MOST_QUEUE_PAIRS)?;
         within("the post list", self.post_list, LONGEST_LIST as u32)?;
+        if self.pieces == Pieces::Of(0) {
+            return Err("pieces of 0 B carry nothing".to_owned());
+        }
         within("the receive depth", self.receive_depth, 1 << 16)
     }
 }
@@ -219,6 +238,7 @@ impl Default for VerbsSettings {
             post: PostMode::Auto,
             timestamps: false,
             manager: false,
+            pieces: Pieces::Whole,
             queue_pairs: 1,
             post_list: 1,
             receive_depth: 512,

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use endpoint::{
-    Answer, CompletionMode, MOST_QUEUE_PAIRS, Offer, QueuePairEnd, RegionEnd, TcpEndpoint,
+    Answer, CompletionMode, MOST_QUEUE_PAIRS, Offer, Pieces, QueuePairEnd, RegionEnd, TcpEndpoint,
     VerbsEndpoint, VerbsSettings,
 };
 pub use stop::{StopReason, StopSignal};

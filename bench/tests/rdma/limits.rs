@@ -18,7 +18,7 @@ fn a_message_over_the_devices_limit_is_unsupported_with_the_limit() {
         if cell["size"] == 64 {
             measured(cell);
         } else {
-            without_figures(cell, "unsupported", &["max_msg_sz", "8388608 B", "rxe0"]);
+            without_figures(cell, "unsupported", &["max_msg_sz", "8388608 B", "rxe0", "--split"]);
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Pair, pair::INLINE};
 use crate::{
-    plan::{Pattern, TransportName, VerbsOperation},
-    transport::TransportError,
+    plan::{Pattern, TransportName},
+    transport::{Pieces, TransportError},
 };
 
 /// Sends between two signalled ones in a ping-pong, where at most one is in flight.
@@ -19,12 +19,13 @@ impl Pair {
         // Memory on the device has no address to copy from.
         !self.plan.settings.memory.on_device
             && !self.plan.verbs.operation.is_one_sided()
-            && self.size <= self.inline_limit()
+            && self.message.piece() <= self.inline_limit()
     }
 
     /// Bytes that one side may have sent of which it does not know yet that they arrived.
     pub(super) fn most_in_flight(&self) -> u64 {
-        u64::from(self.size) * u64::from(self.plan.depth.max(1)) * self.lanes.len() as u64
+        let messages = u64::from(self.plan.depth.max(1)) * self.lanes.len() as u64;
+        messages.saturating_mul(self.message.size() as u64)
     }
 
     /// Refuses what was asked for with `-I` and is not had.
@@ -32,7 +33,7 @@ impl Pair {
         let could =
             !self.plan.settings.memory.on_device && !self.plan.verbs.operation.is_one_sided();
         match self.plan.settings.inline {
-            Some(asked) if could && self.size <= asked && !self.inline() => {
+            Some(asked) if could && self.message.piece() <= asked && !self.inline() => {
                 Err(TransportError::Unsupported(format!(
                     "a queue pair of {} takes {} B inline at most, and {asked} B were asked for \
                      (-I); ask for no more, or leave it out",
@@ -53,20 +54,26 @@ impl Pair {
     /// Sends from one signalled one to the next.
     pub(super) fn moderation(&self) -> u32 {
         match self.plan.cell.pattern {
+            // Its pieces take many places, which are to come free with each.
+            Pattern::Latency if self.message.is_split() => 1,
             Pattern::Latency => PINGS_PER_SIGNAL,
             // At least four completions a depth, so that the queue is refilled before it runs dry.
             _ => self.plan.settings.completion_moderation.clamp(1, (self.plan.depth / 4).max(1)),
         }
     }
 
+    /// How messages are cut, for the other side to do the same.
+    #[must_use]
+    pub fn pieces(&self) -> Pieces {
+        match self.message.is_split() {
+            true => Pieces::Of(self.message.piece()),
+            false => Pieces::Whole,
+        }
+    }
+
     /// Messages that are posted by one call.
     pub(super) fn list(&self) -> u32 {
-        match self.plan.cell.pattern {
-            Pattern::Latency => 1,
-            // Its operands differ from one to the next, and a list is made once.
-            _ if self.plan.verbs.operation == VerbsOperation::CompareSwap => 1,
-            _ => self.plan.settings.post_list.clamp(1, self.plan.depth.max(1)),
-        }
+        self.plan.list()
     }
 
     /// What is in force, by name, for a report.
@@ -94,6 +101,10 @@ impl Pair {
             && asked.operation != self.plan.verbs.operation
         {
             described.insert("arrival".to_owned(), "told by an immediate".to_owned());
+        }
+        if self.message.is_split() {
+            let (pieces, longest) = (self.message.pieces(), self.message.piece());
+            described.insert("pieces".to_owned(), format!("{pieces}, of at most {longest} B"));
         }
         if self.shared.is_some() {
             described.insert("receive queue".to_owned(), "shared".to_owned());

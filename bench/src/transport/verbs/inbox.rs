@@ -7,6 +7,7 @@ use super::{
     control::Control,
     failed,
     pair::{COUNT, DATA, LANE_SHIFT},
+    pieces::{Assembly, is_piece},
 };
 use crate::{
     plan::VerbsOperation,
@@ -26,6 +27,8 @@ pub(super) struct Inbox {
     // Number of the next receive to post, by lane.
     next: Vec<u64>,
     completions: [Completion; BATCH],
+    // Of each lane, where messages arrive in pieces; else none.
+    assemblies: Box<[Assembly]>,
     received: Received,
     operation: VerbsOperation,
 }
@@ -35,6 +38,7 @@ impl Inbox {
         Self {
             next: vec![pair.next_receive(); pair.lanes.len()],
             completions: [Completion::default(); BATCH],
+            assemblies: pair.lanes.iter().filter_map(|_| Assembly::of(pair)).collect(),
             received: Received::default(),
             operation: pair.plan.verbs.operation,
         }
@@ -50,25 +54,42 @@ impl Inbox {
     #[inline]
     pub(super) fn take(&mut self, pair: &Pair) -> Result<(bool, Option<Control>), TransportError> {
         let mut said = None;
-        let Self { next, completions, received, .. } = self;
+        let Self { next, completions, received, assemblies, .. } = self;
         let arrived = pair.receive_queue.poll(completions).map_err(failed)?;
         for completion in arrived {
             let id = completion.check().map_err(failed)?.id();
             let (posted, number) = ((id >> LANE_SHIFT) as usize, id & COUNT);
-            match completion.immediate() {
-                None | Some(DATA) => {
+            let immediate = completion.immediate();
+            if immediate.is_none_or(|value| value == DATA || is_piece(value)) {
+                if assemblies.is_empty() {
                     if received.messages == 0 {
                         let lane = pair.lane_of(completion, posted);
                         look_at_first(pair, received, (lane, posted), number)?;
                     }
                     received.messages += 1;
-                    let header = pair.layout.header() as u64;
-                    received.bytes += u64::from(completion.byte_len()).saturating_sub(header);
+                    received.bytes += pair.arrived_bytes(completion);
+                } else {
+                    let lane = pair.lane_of(completion, posted);
+                    let whole = match assemblies.get_mut(lane) {
+                        Some(assembly) => {
+                            assembly.take(pair, completion, (lane, posted), number)?
+                        }
+                        None => None,
+                    };
+                    if let Some(whole) = whole {
+                        received.messages += 1;
+                        received.bytes += pair.message.size() as u64;
+                        // The first of each lane.
+                        if let Some(same) = whole.same {
+                            verified(received, same);
+                        }
+                    }
                 }
-                Some(immediate) => match Control::read(pair, posted, number, immediate)? {
+            } else if let Some(immediate) = immediate {
+                match Control::read(pair, posted, number, immediate)? {
                     None | Some(Control::Flush) => {}
                     control => said = control,
-                },
+                }
             }
             if let Some(next) = next.get_mut(posted) {
                 pair.post_receive(posted, *next)?;
@@ -88,8 +109,9 @@ impl Inbox {
         }
         let fresh = messages > self.received.messages;
         self.received.messages = messages;
-        self.received.bytes = messages.saturating_mul(u64::from(pair.size));
-        let length = (pair.size as usize).min(LOOKED_AT);
+        let size = pair.message.size();
+        self.received.bytes = messages.saturating_mul(size as u64);
+        let length = size.min(LOOKED_AT);
         // Of a datagram-like service the last message may be lost, and one that was asked for again
         // has been wiped.
         if fresh && !pair.plan.verbs.service.is_lossy() {
@@ -104,18 +126,15 @@ impl Inbox {
     /// looked at (and wiped) before.
     #[cold]
     pub(super) fn finish(&mut self, pair: &Pair) -> Result<(), TransportError> {
-        let size = pair.size as usize;
+        let size = pair.message.size();
         if self.operation != VerbsOperation::Write || self.received.messages == 0 {
             return Ok(());
         }
         let looked = if pair.plan.verbs.service.is_lossy() { 0 } else { size.min(LOOKED_AT) };
         if size > looked {
-            let mut wanted = vec![0; size];
-            pair.plan.payload.fill(&mut wanted);
-            let mut copy = vec![0; size - looked];
-            let from = pair.layout.target(0).plus(looked);
-            pair.regions.copy_out(from, &mut copy).map_err(failed)?;
-            verified(&mut self.received, Some(copy.as_slice()) == wanted.get(looked..));
+            let rest = pair.layout.target(0).plus(looked);
+            let same = pair.holds_payload_from(looked, rest, size - looked)?;
+            verified(&mut self.received, same);
         }
         Ok(())
     }
@@ -129,11 +148,8 @@ fn look_at_first(
     number: u64,
 ) -> Result<(), TransportError> {
     // A write lies in its own lane's target, a send where the receive was posted.
-    let lane = match pair.operation() {
-        VerbsOperation::Write | VerbsOperation::WriteImm => lane,
-        _ => posted,
-    };
-    let same = pair.holds_payload(pair.arrived_at(lane, number), pair.size as usize)?;
+    let lane = if pair.operation().is_write() { lane } else { posted };
+    let same = pair.holds_payload(pair.arrived_at(lane, number), pair.message.size())?;
     verified(received, same);
     Ok(())
 }

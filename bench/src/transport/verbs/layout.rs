@@ -46,13 +46,15 @@ impl Place {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     /// Bytes of a message.
-    pub(super) size: u32,
-    /// Bytes of a message that a receive takes: none where it is written.
+    pub(super) size: usize,
+    /// Bytes of a message, or of a piece of it, that a receive takes: none where it is written.
     pub(super) received: u32,
     /// Bytes before them.
     pub(super) header: usize,
     /// Receives kept posted on each lane.
     pub(super) receives: u32,
+    /// Whether they may share memory where it is short.
+    pub(super) shared: bool,
     /// Queue pairs.
     pub(super) lanes: u32,
     /// Whether the processor reads what is written to the target, again and again.
@@ -80,21 +82,23 @@ impl Layout {
         let (receives, lanes) = (shape.receives as usize, shape.lanes as usize);
         let slot = (shape.received as usize).max(CONTROL_BYTES) + header;
         let slot = slot.next_multiple_of(LINE);
-        let slots = receives.min(RECEIVE_MEMORY / lanes.max(1) / slot).max(1);
+        let slots = match shape.shared {
+            true => receives.min(RECEIVE_MEMORY / lanes.max(1) / slot).max(1),
+            false => receives.max(1),
+        };
         // A result of an atomic is no longer than a line.
-        let message = (size as usize).max(1).next_multiple_of(LINE);
-        let layout = Self { slot, slots, header, message, lanes, watched };
-        let of_a_lane = slot.checked_mul(slots).zip(message.checked_mul(2));
-        of_a_lane
-            .and_then(|(received, others)| received.checked_add(others)?.checked_add(LINE))
-            .and_then(|lane| lane.checked_mul(lanes)?.checked_add(LINE))
-            .ok_or_else(|| {
-                TransportError::Unsupported(format!(
-                    "no memory for {lanes} queue pairs with messages of {size} B; take fewer or \
-                     smaller"
-                ))
-            })?;
-        Ok(layout)
+        let message = size.max(1).checked_next_multiple_of(LINE);
+        let length = message.and_then(|message| {
+            let others = message.checked_mul(2)?.checked_add(LINE)?;
+            let lane = slot.checked_mul(slots)?.checked_add(others)?;
+            lane.checked_mul(lanes)?.checked_add(LINE)
+        });
+        let (Some(message), Some(_)) = (message, length) else {
+            return Err(TransportError::Unsupported(format!(
+                "no memory for {lanes} queue pairs with messages of {size} B; take fewer or smaller"
+            )));
+        };
+        Ok(Self { slot, slots, header, message, lanes, watched })
     }
 
     /// Where a lane's part of a memory begins.
@@ -126,7 +130,7 @@ impl Layout {
 
     /// Bytes that a receive is posted with: a whole slot.
     pub(super) fn receive_bytes(&self) -> u32 {
-        // A slot is little longer than a message, which has 32 bits.
+        // A slot is little longer than a message or a piece, which has 32 bits.
         u32::try_from(self.slot).unwrap_or(u32::MAX)
     }
 
@@ -174,13 +178,20 @@ mod tests {
 
     use super::*;
 
-    const SHAPE: Shape =
-        Shape { size: 1, received: 1, header: 0, receives: 16, lanes: 1, watched: false };
+    const SHAPE: Shape = Shape {
+        size: 1,
+        received: 1,
+        shared: true,
+        header: 0,
+        receives: 16,
+        lanes: 1,
+        watched: false,
+    };
 
     /// Every place of `layout`, with its length.
     fn places(layout: &Layout, shape: &Shape) -> Vec<(Place, usize)> {
         let mut places = vec![(layout.control(), CONTROL_BYTES)];
-        let size = shape.size as usize;
+        let size = shape.size;
         for lane in 0..shape.lanes as usize {
             for number in 0..layout.slots as u64 {
                 let (slot, bytes) = (layout.receive(lane, number), layout.receive_bytes() as usize);
@@ -202,10 +213,11 @@ mod tests {
     fn nothing_overlaps() {
         for shape in [
             SHAPE,
-            Shape { size: 8, received: 8, header: GRH_BYTES, receives: 4, lanes: 3, watched: true },
+            Shape { size: 8, received: 8, header: GRH_BYTES, lanes: 3, watched: true, ..SHAPE },
             Shape { size: 4096, received: 4096, header: GRH_BYTES, receives: 512, ..SHAPE },
             Shape { size: 1 << 23, receives: 512, lanes: 4, watched: true, ..SHAPE },
             Shape { size: 1 << 23, received: 1 << 23, receives: 512, lanes: 2, ..SHAPE },
+            Shape { size: 1 << 25, received: 1 << 23, shared: false, receives: 8, ..SHAPE },
         ] {
             let layout = Layout::new(&shape).unwrap();
             for area in [Area::Host, Area::Messages] {
@@ -243,7 +255,16 @@ mod tests {
         let layout = Layout::new(&shape).unwrap();
         assert_eq!(layout.slots, 2);
         assert_eq!(layout.receive(0, 0), layout.receive(0, 2));
-        let shape = Shape { size: u32::MAX, lanes: u32::MAX, ..shape };
-        assert!(Layout::new(&shape).is_err() || usize::BITS > 32);
+        let apart = Layout::new(&Shape { receives: 5, shared: false, ..shape }).unwrap();
+        assert_eq!(apart.slots, 5);
+    }
+
+    #[test]
+    fn what_has_no_address_is_refused() {
+        for size in [usize::MAX, usize::MAX - LINE, usize::MAX / 2, usize::MAX / 8] {
+            let shape = Shape { size, lanes: 9, ..SHAPE };
+            let error = Layout::new(&shape).unwrap_err();
+            assert!(error.to_string().contains(&size.to_string()), "{error}");
+        }
     }
 }

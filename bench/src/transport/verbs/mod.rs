@@ -22,6 +22,7 @@ mod memory;
 mod opening;
 mod pair;
 mod pair_plan;
+mod pieces;
 mod ping;
 mod port;
 mod posting;

@@ -11,26 +11,21 @@ use super::{
     extended::{Interface, Poster, Queue},
     failed,
     layout::{Layout, Place},
-    manager, refused,
+    manager,
+    pieces::Message,
+    refused,
     regions::{RegionIds, Regions},
     sleep::{Awaited, Sleep},
     split::Splitter,
 };
 use crate::{
-    plan::{Pattern, Service, VerbsOperation},
+    plan::{Service, VerbsOperation},
     transport::{TransportError, Turn, Waiting, buffer::zeroed},
 };
 
 /// perftest sends up to 220 bytes inline in its write latency test; beyond that, fetching the
 /// payload by DMA is no slower than copying it into the request.
 pub(super) const INLINE: u32 = 220;
-
-/// Places in the send queue of a ping-pong: those of unsignalled sends come free only with the
-/// next signalled one, one in 16.
-const PING_DEPTH: u32 = 64;
-
-/// Places in a send queue beside those of the messages: for flushes and control messages.
-const SPARE_SENDS: u32 = 4;
 
 /// One queue pair of a pair.
 #[derive(Debug)]
@@ -62,7 +57,7 @@ pub struct Pair {
     pub(super) layout: Layout,
     pub(super) shared: Option<Shared>,
     sleep: Option<Sleep>,
-    pub(super) size: u32,
+    pub(super) message: Message,
     pub(super) receives: u32,
     // What the peer's memory is, in its own words.
     pub(super) peer_memory: String,
@@ -79,25 +74,25 @@ impl Pair {
     /// say.
     pub fn open(port: &VerbsPort, mut plan: PairPlan) -> Result<Self, TransportError> {
         plan.verbs.operation = plan.noticed();
-        let size = port.admit(&plan)?;
+        let message = port.admit(&plan)?;
+        plan.verbs.operation = plan.numbered(&message);
+        posted_alone(&plan, &message)?;
         if plan.settings.manager {
             manager::admit(plan.verbs.service)?;
         }
-        let (receives, lanes) = (plan.receives(), plan.lanes());
+        let (sends, receives, lanes) =
+            (plan.sends(&message), plan.receives(&message), plan.lanes());
+        few_enough(port, &message, sends.max(receives))?;
         let (transport, header) = match plan.verbs.service {
             Service::Rc => (Transport::ReliableConnection, 0),
             Service::Uc => (Transport::UnreliableConnection, 0),
             // A received datagram lies behind its route header, or room for one.
             Service::Ud => (Transport::UnreliableDatagram, GRH_BYTES),
         };
-        let layout = Layout::new(&plan.shape(size, header))?;
+        let layout = Layout::new(&plan.shape(&message, header))?;
 
         let context = &port.context;
         let domain = context.alloc_pd().map_err(failed)?;
-        let send_depth = match plan.cell.pattern {
-            Pattern::Latency => PING_DEPTH,
-            _ => plan.depth.max(1) + SPARE_SENDS,
-        };
         let entries = |depth: u32| depth.saturating_mul(lanes);
         let sleep = Sleep::by(plan.settings.completions, context)?;
         let interface = plan.settings.post.on(port, plan.settings.timestamps)?;
@@ -113,12 +108,12 @@ impl Pair {
                 queue => queue,
             }
         };
-        let send_queue = queue(send_depth, "-t")?;
+        let send_queue = queue(sends, "-t")?;
         let receive_queue = queue(receives, "-r")?;
         let memory = plan.settings.memory;
         let regions = Regions::register(memory, &domain, &layout, plan.access())?;
         let options = QueuePairOptions {
-            send_depth,
+            send_depth: sends,
             recv_depth: receives,
             max_inline: plan.settings.inline.unwrap_or(INLINE),
             transport,
@@ -149,7 +144,7 @@ impl Pair {
             layout,
             shared,
             sleep,
-            size,
+            message,
             receives,
             port: port.clone(),
             options: connect_options(&plan)?,
@@ -162,7 +157,7 @@ impl Pair {
 
     /// Fills in the payload and posts the receives.
     fn make_ready(&self) -> Result<(), TransportError> {
-        let mut message = zeroed(u64::from(self.size))?;
+        let mut message = zeroed(self.message.size() as u64)?;
         self.plan.payload.fill(&mut message);
         for (index, lane) in self.lanes.iter().enumerate() {
             self.regions.copy_in(self.layout.message(index), &message).map_err(failed)?;
@@ -221,16 +216,57 @@ impl Pair {
         u64::from(self.receives)
     }
 
+    /// Whether what was read, or written to this side, is the payload.
+    pub(super) fn holds_payload_at_target(&self) -> Result<bool, TransportError> {
+        self.holds_payload(self.layout.target(0), self.message.size())
+    }
+
     /// Whether `length` bytes at `place` are the beginning of the payload.
     pub(super) fn holds_payload(
         &self,
         place: Place,
         length: usize,
     ) -> Result<bool, TransportError> {
+        self.holds_payload_from(0, place, length)
+    }
+
+    /// Whether `length` bytes at `place` are those from `begin` on of the payload.
+    pub(super) fn holds_payload_from(
+        &self,
+        begin: usize,
+        place: Place,
+        length: usize,
+    ) -> Result<bool, TransportError> {
         let mut copy = vec![0; length];
         self.regions.copy_out(place, &mut copy).map_err(failed)?;
-        Ok(self.plan.payload.matches(&copy))
+        Ok(self.plan.payload.matches_from(begin, &copy))
     }
+}
+
+/// Refuses a list of messages that travel in pieces, which are posted one by one.
+fn posted_alone(plan: &PairPlan, message: &Message) -> Result<(), TransportError> {
+    if plan.list() > 1 && message.is_split() {
+        return Err(TransportError::Unsupported(format!(
+            "messages in {} pieces (--split) are not posted in lists: leave --post-list out",
+            message.pieces()
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses more pieces under way than a queue pair takes.
+fn few_enough(port: &VerbsPort, message: &Message, requests: u32) -> Result<(), TransportError> {
+    let most = port.context.limits().work_requests;
+    if message.is_split() && requests > most {
+        return Err(TransportError::Unsupported(format!(
+            "a message in {} pieces, and of those under way {requests} work requests where a queue \
+             pair of {} takes {most}; give larger pieces (--split SIZE), or fewer messages in flight \
+             (-t)",
+            message.pieces(),
+            port.port.device
+        )));
+    }
+    Ok(())
 }
 
 impl Shared {

@@ -2,7 +2,7 @@
 
 use fabricbench_verbs::Access;
 
-use super::layout::Shape;
+use super::{layout::Shape, pieces::Message};
 use crate::{
     plan::{Cell, Pattern, Payload, VerbsName, VerbsOperation},
     transport::{CompletionMode, VerbsSettings},
@@ -10,6 +10,16 @@ use crate::{
 
 /// Receives kept posted where a side waits for one message at a time.
 const FEW_RECEIVES: u32 = 16;
+
+/// The same beside those of the pieces of messages, which may be long.
+const SPARE_RECEIVES: u32 = 4;
+
+/// Places in the send queue of a ping-pong: those of unsignalled sends come free only with the
+/// next signalled one, one in 16.
+const PING_DEPTH: u32 = 64;
+
+/// Places in a send queue beside those of the messages: for flushes and control messages.
+const SPARE_SENDS: u32 = 4;
 
 /// What a pair is made for.
 #[derive(Debug, Clone)]
@@ -27,9 +37,22 @@ pub struct PairPlan {
 }
 
 impl PairPlan {
-    /// Receives to keep posted on each queue pair: where messages take them one a message, else a
-    /// few for control messages.
-    pub(super) fn receives(&self) -> u32 {
+    /// Receives to keep posted on each queue pair: where messages take them as many as are asked for,
+    /// else a few for control messages. Pieces take one each, and none that is under way shall find
+    /// none.
+    pub(super) fn receives(&self, message: &Message) -> u32 {
+        if self.receives_pieces(message) {
+            let messages = match self.cell.pattern {
+                // The one that is awaited, which may come twice.
+                Pattern::Latency if self.verbs.service.is_lossy() => 2,
+                Pattern::Latency => 1,
+                _ => self.depth.max(1) + 1,
+            };
+            // Those of a shared queue are for all queue pairs together.
+            let queues = if self.settings.shared_receives { self.lanes() } else { 1 };
+            let pieces = message.pieces().saturating_mul(messages).saturating_mul(queues);
+            return pieces.saturating_add(SPARE_RECEIVES);
+        }
         match self.cell.pattern {
             Pattern::Latency => FEW_RECEIVES,
             _ if self.verbs.operation.takes_receive() => self.settings.receive_depth.max(2),
@@ -42,6 +65,16 @@ impl PairPlan {
         match self.cell.pattern {
             Pattern::Latency => 1,
             _ => self.settings.queue_pairs.max(1),
+        }
+    }
+
+    /// Messages that are posted by one call.
+    pub(super) fn list(&self) -> u32 {
+        match self.cell.pattern {
+            Pattern::Latency => 1,
+            // Its operands differ from one to the next, and a list is made once.
+            _ if self.verbs.operation == VerbsOperation::CompareSwap => 1,
+            _ => self.settings.post_list.clamp(1, self.depth.max(1)),
         }
     }
 
@@ -67,26 +100,59 @@ impl PairPlan {
         self
     }
 
-    /// What memory it takes, for messages of `size` bytes behind `header` bytes when they are
-    /// received.
-    pub(super) fn shape(&self, size: u32, header: usize) -> Shape {
+    /// Where pieces of messages may be lost, each tells its number by an immediate.
+    #[must_use]
+    pub(super) fn numbered(&self, message: &Message) -> VerbsOperation {
+        let lossy = self.verbs.service.is_lossy();
+        match self.verbs.operation {
+            VerbsOperation::Send if lossy && message.is_split() => VerbsOperation::SendImm,
+            operation => operation,
+        }
+    }
+
+    /// Whether the pieces of a message take a receive each; a message that is written reliably takes
+    /// one at its end.
+    pub(super) fn receives_pieces(&self, message: &Message) -> bool {
+        let each = match self.verbs.operation {
+            VerbsOperation::WriteImm => self.verbs.service.is_lossy(),
+            operation => operation.takes_receive(),
+        };
+        each && message.is_split()
+    }
+
+    /// Places to have in the send queue of each queue pair.
+    pub(super) fn sends(&self, message: &Message) -> u32 {
+        let messages = match self.cell.pattern {
+            Pattern::Latency if !message.is_split() => return PING_DEPTH,
+            // The one before may not have been taken note of.
+            Pattern::Latency => 2,
+            _ => self.depth.max(1),
+        };
+        message.pieces().saturating_mul(messages).saturating_add(SPARE_SENDS)
+    }
+
+    /// What memory it takes, for messages behind `header` bytes when they are received.
+    pub(super) fn shape(&self, message: &Message, header: usize) -> Shape {
         let sent = matches!(self.verbs.operation, VerbsOperation::Send | VerbsOperation::SendImm);
         Shape {
-            size,
-            received: if sent { size } else { 0 },
+            size: message.size(),
+            received: if sent { message.piece() } else { 0 },
+            // A piece is compared where it was received.
+            shared: !self.receives_pieces(message),
             header,
-            receives: self.receives(),
+            receives: self.receives(message),
             lanes: self.lanes(),
             // An atomic's result is compared with what it should be each time.
-            watched: self.is_stamped() || self.verbs.operation.is_atomic(),
+            watched: self.is_stamped(message) || self.verbs.operation.is_atomic(),
         }
     }
 
     /// Whether the last byte of a message is a stamp: where memory is polled for it, and where a
-    /// message may come twice because its answer was lost.
-    pub(super) fn is_stamped(&self) -> bool {
+    /// message may come twice because its answer was lost and has no number.
+    pub(super) fn is_stamped(&self, message: &Message) -> bool {
         self.cell.pattern == Pattern::Latency
-            && (self.verbs.service.is_lossy() || self.verbs.operation == VerbsOperation::Write)
+            && (self.verbs.operation == VerbsOperation::Write
+                || (self.verbs.service.is_lossy() && !message.is_split()))
     }
 
     /// The least that the peer must be allowed.

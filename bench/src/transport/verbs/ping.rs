@@ -3,16 +3,17 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use fabricbench_verbs::{Completion, SendRequest};
+use fabricbench_verbs::Completion;
 
 use super::{
     Pair, PeerRegions, REPEAT, VerbsInitiator, failed,
-    layout::Place,
     pair::COUNT,
+    pieces::{Assembly, Numbering, Whole},
+    request::Carrier,
     sleep::Awaited,
     split::Splitter,
-    stamp::{Stamped, stamp},
-    word::{Word, atomic},
+    stamp::{Polled, Stamped, stamp},
+    word::Word,
 };
 use crate::transport::{
     Completed, Initiator, Operation, Patience, Received, Split, StopSignal, TransportError, Turn,
@@ -24,14 +25,19 @@ use crate::transport::{
 #[derive(Debug)]
 pub struct Ping<const POLLED: bool> {
     pair: Pair,
-    request: SendRequest,
-    stamped: Stamped,
+    carrier: Carrier,
+    // Where messages are stamped.
+    stamped: Option<Stamped>,
+    polled: Polled,
+    // Where they arrive in pieces.
+    assembly: Option<Assembly>,
     sequence: u64,
     moderation: u64,
     token: u64,
     receives: u64,
     loss: Loss,
-    verified: Option<bool>,
+    // Of the first message: whether it is what was sent, if there is anything in it to tell.
+    verified: Option<Option<bool>>,
     split: Option<Box<Splitter>>,
     stop: StopSignal,
 }
@@ -39,8 +45,10 @@ pub struct Ping<const POLLED: bool> {
 impl<const POLLED: bool> VerbsInitiator for Ping<POLLED> {
     fn over(pair: Pair, remote: PeerRegions, stop: StopSignal) -> Result<Self, TransportError> {
         Ok(Self {
-            request: pair.message_request(0, &remote),
-            stamped: Stamped::of(&pair)?,
+            carrier: Carrier::of(&pair, 0, &remote),
+            stamped: pair.is_stamped().then(|| Stamped::of(&pair)).transpose()?,
+            polled: Polled::of(&pair),
+            assembly: Assembly::of(&pair),
             sequence: 0,
             moderation: u64::from(pair.moderation()),
             token: 0,
@@ -56,27 +64,21 @@ impl<const POLLED: bool> VerbsInitiator for Ping<POLLED> {
 }
 
 impl<const POLLED: bool> Ping<POLLED> {
-    /// Offset of the byte that is polled, and that is stamped.
-    fn last_byte(&self) -> usize {
-        self.pair.size as usize - 1
-    }
-
     /// Waits for the peer's write; `false` when patience ends.
     #[inline]
     fn await_write(&mut self, patience: Patience) -> Result<bool, TransportError> {
-        let at = self.pair.layout.target(0).plus(self.last_byte());
         let expected = stamp(self.sequence - 1);
-        let Self { pair, request, loss, verified, stop, .. } = self;
+        let Self { pair, carrier, polled, loss, sequence, verified, stop, .. } = self;
         let (mut waiting, mut silent) = (Waiting::new(stop, patience), None);
-        while pair.regions.load_u8(at).map_err(failed)? != expected {
+        while !polled.are(&pair.regions, expected)? {
             match waiting.turn()? {
                 Turn::Spin => {}
-                Turn::Look => loss.look(pair, request, stop, &mut silent)?,
+                Turn::Look => loss.look(pair, carrier, *sequence - 1, stop, &mut silent)?,
                 Turn::Expired => return Ok(false),
             }
         }
         if verified.is_none() {
-            *verified = Some(holds(pair, pair.layout.target(0))?);
+            *verified = Some(pair.holds_message(pair.layout.target(0))?);
         }
         Ok(true)
     }
@@ -84,22 +86,33 @@ impl<const POLLED: bool> Ping<POLLED> {
     /// Waits for a receive to complete; `false` when patience ends.
     #[inline]
     fn await_receive(&mut self, patience: Patience) -> Result<bool, TransportError> {
-        let (last, expected) = (self.last_byte(), stamp(self.sequence - 1));
-        let Self { pair, request, loss, verified, stop, split, receives, .. } = self;
+        let awaited = self.sequence - 1;
+        let Self { pair, carrier, assembly, loss, verified, stop, split, receives, .. } = self;
         let mut completion = [Completion::default()];
         let (mut waiting, mut silent) = (Waiting::new(stop, patience), None);
         loop {
             if let [completion] = pair.receive_queue.poll(&mut completion).map_err(failed)? {
                 let number = completion.check().map_err(failed)?.id() & COUNT;
-                if let Some(split) = split {
-                    split.sample(pair.receive_queue.stamp());
-                }
-                let place = pair.arrived_at(0, number);
                 // An answer that comes twice, since it was asked for again, answers nothing.
-                let fresh = !loss.possible
-                    || pair.regions.load_u8(place.plus(last)).map_err(failed)? == expected;
-                if fresh && verified.is_none() {
-                    *verified = Some(holds(pair, place)?);
+                let fresh = match assembly {
+                    Some(assembly) => {
+                        let whole = assembly.take(pair, completion, (0, 0), number)?;
+                        whole.is_some_and(|whole| answers(pair, whole, awaited, verified))
+                    }
+                    None => {
+                        let place = pair.arrived_at(0, number);
+                        let fresh = !loss.possible || {
+                            let last = place.plus(pair.message.size() - 1);
+                            pair.regions.load_u8(last).map_err(failed)? == stamp(awaited)
+                        };
+                        if fresh && verified.is_none() {
+                            *verified = Some(pair.holds_message(place)?);
+                        }
+                        fresh
+                    }
+                };
+                if fresh && let Some(split) = split {
+                    split.sample(pair.receive_queue.stamp());
                 }
                 pair.post_receive(0, *receives)?;
                 *receives += 1;
@@ -109,17 +122,21 @@ impl<const POLLED: bool> Ping<POLLED> {
             }
             match pair.turn(&mut waiting, Awaited::Receives)? {
                 Turn::Spin => {}
-                Turn::Look => loss.look(pair, request, stop, &mut silent)?,
+                Turn::Look => loss.look(pair, carrier, awaited, stop, &mut silent)?,
                 Turn::Expired => return Ok(false),
             }
         }
     }
 }
 
-/// Whether the message at `place` is what was sent; the stamp is no part of that.
-#[cold]
-fn holds(pair: &Pair, place: Place) -> Result<bool, TransportError> {
-    pair.holds_payload(place, pair.size as usize - usize::from(pair.is_stamped()))
+/// Whether a message whose pieces are here is the answer to the one with the number `awaited`.
+fn answers(pair: &Pair, whole: Whole, awaited: u64, verified: &mut Option<Option<bool>>) -> bool {
+    if verified.is_none() && whole.same.is_some() {
+        *verified = Some(whole.same);
+    }
+    // What cannot be lost comes once, and has no number.
+    !pair.plan.verbs.service.is_lossy()
+        || whole.number == Numbering::of(&pair.message).carried(awaited)
 }
 
 /// Messages that may be lost carry a stamp, and are sent again after a silence.
@@ -131,19 +148,20 @@ struct Loss {
 
 impl Loss {
     /// Looks for failures, which show here and nowhere else; and where messages may be lost, sends
-    /// the last one again after a silence since `silent`.
+    /// the one with the number `sequence` again after a silence since `silent`.
     #[cold]
     fn look(
         &mut self,
         pair: &Pair,
-        request: &SendRequest,
+        carrier: &Carrier,
+        sequence: u64,
         stop: &StopSignal,
         silent: &mut Option<Instant>,
     ) -> Result<(), TransportError> {
         pair.reap_sends()?;
         if self.possible && silent.get_or_insert_with(Instant::now).elapsed() > REPEAT {
             self.lost += 1;
-            pair.post(0, request, stop)?;
+            carrier.post(pair, sequence, true, stop)?;
             *silent = None;
         }
         Ok(())
@@ -159,10 +177,10 @@ impl<const POLLED: bool> Initiator for Ping<POLLED> {
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
         go_on(&self.stop)?;
         self.token = operation.token;
-        if POLLED || self.loss.possible {
+        if let Some(stamped) = &self.stamped {
             // The message before is not read from here any more: its echo proves that the peer has
             // executed it in full, and a retransmission is acknowledged without being executed.
-            self.stamped.set(&self.pair.regions, stamp(self.sequence))?;
+            stamped.set(&self.pair.regions, stamp(self.sequence))?;
         }
         let signaled = self.sequence.is_multiple_of(self.moderation);
         if signaled {
@@ -170,7 +188,7 @@ impl<const POLLED: bool> Initiator for Ping<POLLED> {
             // completion is most likely here; the queue has room for several.
             self.pair.reap_sends()?;
         }
-        self.pair.post(0, &self.request.signaled(signaled), &self.stop)?;
+        self.carrier.post(&self.pair, self.sequence, signaled, &self.stop)?;
         self.sequence += 1;
         Ok(())
     }
@@ -187,7 +205,7 @@ impl<const POLLED: bool> Initiator for Ping<POLLED> {
 
     fn confirm(&mut self, _patience: Patience) -> Result<Received, TransportError> {
         // Each echo was a confirmation.
-        let bytes = self.sequence * u64::from(self.pair.size);
+        let bytes = self.sequence.saturating_mul(self.pair.message.size() as u64);
         Ok(Received { messages: self.sequence, bytes, ..Received::default() })
     }
 
@@ -201,10 +219,9 @@ impl<const POLLED: bool> Initiator for Ping<POLLED> {
     }
 
     fn verified(&self) -> (u64, u64) {
-        // Of a stamped message of one byte, the stamp is all there is.
-        match self.verified {
-            Some(same) if !self.pair.is_stamped() || self.pair.size > 1 => (1, u64::from(!same)),
-            _ => (0, 0),
+        match self.verified.flatten() {
+            Some(same) => (1, u64::from(!same)),
+            None => (0, 0),
         }
     }
 
@@ -221,7 +238,7 @@ impl<const POLLED: bool> Initiator for Ping<POLLED> {
 #[derive(Debug)]
 pub struct Ask {
     pair: Pair,
-    request: SendRequest,
+    carrier: Carrier,
     word: Option<Word>,
     token: u64,
     completed: u64,
@@ -231,10 +248,10 @@ pub struct Ask {
 
 impl VerbsInitiator for Ask {
     fn over(pair: Pair, remote: PeerRegions, stop: StopSignal) -> Result<Self, TransportError> {
-        let request = pair.message_request(0, &remote);
+        let carrier = Carrier::of(&pair, 0, &remote);
         let word = Word::of(pair.plan.verbs.operation);
         let split = pair.splitter()?;
-        Ok(Self { pair, request, word, token: 0, completed: 0, split, stop })
+        Ok(Self { pair, carrier, word, token: 0, completed: 0, split, stop })
     }
 }
 
@@ -247,8 +264,7 @@ impl Initiator for Ask {
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
         go_on(&self.stop)?;
         self.token = operation.token;
-        let request = atomic(self.request, self.completed);
-        self.pair.post(0, &request, &self.stop)
+        self.carrier.post(&self.pair, self.completed, true, &self.stop)
     }
 
     #[inline]
@@ -275,7 +291,7 @@ impl Initiator for Ask {
     }
 
     fn confirm(&mut self, _patience: Patience) -> Result<Received, TransportError> {
-        let bytes = self.completed * u64::from(self.pair.size);
+        let bytes = self.completed.saturating_mul(self.pair.message.size() as u64);
         Ok(Received { messages: self.completed, bytes, ..Received::default() })
     }
 
@@ -284,8 +300,7 @@ impl Initiator for Ask {
             Some(word) => word.verified(),
             // The last read has overwritten all others with the same.
             None if self.completed > 0 => {
-                let (target, size) = (self.pair.layout.target(0), self.pair.size as usize);
-                (1, u64::from(!self.pair.holds_payload(target, size).unwrap_or(false)))
+                (1, u64::from(!self.pair.holds_payload_at_target().unwrap_or(false)))
             }
             None => (0, 0),
         }

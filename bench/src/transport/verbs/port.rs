@@ -2,11 +2,11 @@
 
 use fabricbench_verbs::{Context, Error, GidChoice, Kind, Mtu, Port};
 
-use super::{PairPlan, TransportError, failed};
+use super::{PairPlan, TransportError, failed, pieces::Message};
 use crate::{
     plan::{Pattern, Service, TransportName, VerbsName, VerbsOperation},
     report::{Path, PathKind},
-    transport::VerbsSettings,
+    transport::{Pieces, VerbsSettings},
 };
 
 /// An opened port with the GID that its connections use.
@@ -77,32 +77,35 @@ impl VerbsPort {
         self.context.check().map_err(failed)
     }
 
-    /// Refuses a cell whose message the device cannot carry in one piece.
+    /// How the message of a cell travels: refused where the device cannot carry it in one piece, and
+    /// it is not to be split.
     ///
     /// # Errors
     /// [`TransportError::Unsupported`] with the limit.
-    pub fn admit(&self, plan: &PairPlan) -> Result<u32, TransportError> {
-        let size = plan.cell.size;
+    pub(super) fn admit(&self, plan: &PairPlan) -> Result<Message, TransportError> {
         if self.is_iwarp() {
             admit_iwarp(plan.verbs, plan.cell.pattern).map_err(TransportError::Unsupported)?;
         }
-        if plan.verbs.service == Service::Ud {
-            let active = self.port.active_mtu.map_or(u32::MAX, Mtu::bytes);
-            let most = active.min(plan.settings.path_mtu.unwrap_or(active));
-            if size > u64::from(most) {
-                return Err(TransportError::Unsupported(format!(
-                    "over the path MTU of {} port {}, the most that a datagram carries: {most} B",
-                    self.port.device, self.port.number
-                )));
-            }
+        let limit = self.limit(plan);
+        cut(plan.cell.size, plan.verbs.operation, &limit, plan.settings.pieces)
+            .map_err(TransportError::Unsupported)
+    }
+
+    fn limit(&self, plan: &PairPlan) -> Limit {
+        let port = format!("{} port {}", self.port.device, self.port.number);
+        let message = Limit {
+            most: self.port.max_message,
+            words: format!("the largest message of {port}: max_msg_sz is"),
+        };
+        if plan.verbs.service != Service::Ud {
+            return message;
         }
-        let most = self.port.max_message;
-        u32::try_from(size).ok().filter(|&size| size <= most).ok_or_else(|| {
-            TransportError::Unsupported(format!(
-                "over the largest message of {} port {}: max_msg_sz is {most} B",
-                self.port.device, self.port.number
-            ))
-        })
+        let active = self.port.active_mtu.map_or(u32::MAX, Mtu::bytes);
+        let datagram = Limit {
+            most: active.min(plan.settings.path_mtu.unwrap_or(active)),
+            words: format!("the path MTU of {port}, the most that a datagram carries:"),
+        };
+        if datagram.most <= message.most { datagram } else { message }
     }
 
     /// The port as a report shows it. `path_mtu` is what both sides agreed on, in bytes.
@@ -134,6 +137,46 @@ impl VerbsPort {
     }
 }
 
+/// The most that a port carries at once.
+struct Limit {
+    /// In bytes.
+    most: u32,
+    /// What it is, with its place before the number.
+    words: String,
+}
+
+/// Cuts a message of `size` bytes as asked, or tells why it cannot be carried.
+fn cut(
+    size: u64,
+    operation: VerbsOperation,
+    limit: &Limit,
+    pieces: Pieces,
+) -> Result<Message, String> {
+    let Limit { most, words } = limit;
+    let piece = match pieces {
+        Pieces::Of(piece) if piece > *most => {
+            return Err(format!(
+                "pieces of {piece} B (--split) are over {words} {most} B; give at most that"
+            ));
+        }
+        Pieces::Of(piece) => piece,
+        Pieces::Largest | Pieces::Whole => *most,
+    };
+    if size > u64::from(piece) {
+        if pieces == Pieces::Whole {
+            return Err(format!("over {words} {most} B; --split sends it in pieces"));
+        }
+        if operation.is_atomic() {
+            return Err(format!(
+                "an atomic is one operation: {} is not split (--split)",
+                operation.name()
+            ));
+        }
+    }
+    let size = usize::try_from(size).map_err(|_| format!("{size} B have no address here"))?;
+    Ok(Message::new(size, piece))
+}
+
 /// iWARP is a subset of what the other kinds do (RFC 5040, section 1): it connects always, and has
 /// neither immediates nor atomics. A push is confirmed by a send with an immediate.
 fn admit_iwarp(verbs: VerbsName, pattern: Pattern) -> Result<(), String> {
@@ -163,6 +206,30 @@ fn absent(error: Error) -> TransportError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_over_the_limit_is_cut_where_asked_and_else_told_how() {
+        let limit = Limit { most: 4096, words: "the limit:".to_owned() };
+        let cut = |size, pieces| cut(size, VerbsOperation::Send, &limit, pieces);
+        for pieces in [Pieces::Whole, Pieces::Largest, Pieces::Of(4096)] {
+            assert!(!cut(4096, pieces).unwrap().is_split(), "{pieces:?}");
+        }
+        let told = cut(4097, Pieces::Whole).unwrap_err();
+        assert_eq!(told, "over the limit: 4096 B; --split sends it in pieces");
+        assert_eq!(cut(4097, Pieces::Largest), Ok(Message::new(4097, 4096)));
+        assert_eq!(cut(4097, Pieces::Of(1024)), Ok(Message::new(4097, 1024)));
+        assert_eq!(cut(64, Pieces::Of(8)).unwrap().pieces(), 8, "also what would go whole");
+        let told = cut(64, Pieces::Of(4097)).unwrap_err();
+        assert!(told.contains("4097 B (--split) are over the limit: 4096 B"), "{told}");
+    }
+
+    #[test]
+    fn an_atomic_is_never_cut() {
+        let limit = Limit { most: 4096, words: String::new() };
+        let cut = |pieces| cut(8, VerbsOperation::FetchAdd, &limit, pieces);
+        assert!(cut(Pieces::Largest).is_ok() && cut(Pieces::Of(8)).is_ok());
+        assert!(cut(Pieces::Of(4)).unwrap_err().contains("fetch-add is not split"));
+    }
 
     #[test]
     fn what_iwarp_lacks_is_refused_by_name() {

@@ -46,7 +46,7 @@ impl<const BOTH: bool> Push<BOTH> {
     fn confirm_alone(&mut self) -> Result<Received, TransportError> {
         self.sender.check_words(&self.pair)?;
         let messages = self.sender.submitted();
-        let bytes = messages.saturating_mul(u64::from(self.pair.size));
+        let bytes = messages.saturating_mul(self.pair.message.size() as u64);
         Ok(Received { messages, bytes, ..Received::default() })
     }
 
@@ -149,9 +149,8 @@ impl<const BOTH: bool> Initiator for Push<BOTH> {
         let (mut compared, mut different) =
             (compared + received.verified, different + received.corrupt);
         if self.operation() == VerbsOperation::Read && self.sender.submitted() > 0 {
-            let (target, size) = (self.pair.layout.target(0), self.pair.size as usize);
             compared += 1;
-            different += u64::from(!self.pair.holds_payload(target, size).unwrap_or(false));
+            different += u64::from(!self.pair.holds_payload_at_target().unwrap_or(false));
         }
         (compared, different)
     }

@@ -1,18 +1,104 @@
 //! What is asked of a queue pair so that a message travels, and where it lies.
 
-use fabricbench_verbs::{Local, Operation, SendRequest};
+use fabricbench_verbs::{Completion, Local, Operation, SendRequest};
 
-use super::{Pair, layout::Place, pair::DATA, regions::PeerRegions};
-use crate::plan::VerbsOperation;
+use super::{
+    Pair, layout::Place, pair::DATA, pieces::Numbering, regions::PeerRegions, word::atomic,
+};
+use crate::{
+    plan::VerbsOperation,
+    transport::{StopSignal, TransportError},
+};
+
+/// The requests that carry a message on a lane: one, or one a piece.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    // All but the last, unsignalled.
+    before: Box<[SendRequest]>,
+    last: SendRequest,
+    numbering: Option<Numbering>,
+}
+
+impl Carrier {
+    /// The requests for the message of `lane`.
+    pub(super) fn of(pair: &Pair, lane: usize, remote: &PeerRegions) -> Self {
+        let last = pair.message.pieces() - 1;
+        let numbered = pair.message.is_split() && pair.plan.verbs.service.is_lossy();
+        Self {
+            before: (0..last)
+                .map(|index| pair.piece_request(lane, remote, index).signaled(false))
+                .collect(),
+            last: pair.piece_request(lane, remote, last),
+            numbering: numbered.then(|| Numbering::of(&pair.message)),
+        }
+    }
+
+    /// The request that is the same for every message; an atomic's values are the caller's business.
+    pub(super) fn only(&self) -> SendRequest {
+        self.last
+    }
+
+    /// Those of all pieces but the last, of the message with this number.
+    #[inline]
+    pub(super) fn before(&self, sequence: u64) -> impl Iterator<Item = SendRequest> {
+        let numbered = move |(request, index)| self.numbered(request, sequence, index);
+        self.before.iter().copied().zip(0..).map(numbered)
+    }
+
+    /// That of the last piece, of the message with this number.
+    #[inline]
+    pub(super) fn last(&self, sequence: u64) -> SendRequest {
+        if self.numbering.is_none() {
+            return atomic(self.last, sequence);
+        }
+        self.numbered(self.last, sequence, u32::try_from(self.before.len()).unwrap_or(0))
+    }
+
+    #[inline]
+    fn numbered(&self, request: SendRequest, sequence: u64, index: u32) -> SendRequest {
+        let Some(numbering) = self.numbering else { return request };
+        let immediate = numbering.immediate(sequence, index);
+        let operation = match request.operation {
+            Operation::SendImm(_) => Operation::SendImm(immediate),
+            Operation::WriteImm(at, _) => Operation::WriteImm(at, immediate),
+            other => other,
+        };
+        SendRequest { operation, ..request }
+    }
+
+    /// Posts the message with this number on the first lane, waiting for places where there are
+    /// none.
+    ///
+    /// # Errors
+    /// As [`Pair::post`].
+    #[inline]
+    pub(super) fn post(
+        &self,
+        pair: &Pair,
+        sequence: u64,
+        signaled: bool,
+        stop: &StopSignal,
+    ) -> Result<(), TransportError> {
+        for request in self.before(sequence) {
+            pair.post(0, &request, stop)?;
+        }
+        pair.post(0, &self.last(sequence).signaled(signaled), stop)
+    }
+}
 
 impl Pair {
-    /// The request that carries a message on `lane`. An atomic's values are the caller's business.
-    pub(super) fn message_request(&self, lane: usize, remote: &PeerRegions) -> SendRequest {
-        let at = |place| remote.at(place);
-        let message = self.layout.message(lane);
-        let target = self.layout.target(lane);
+    /// The request that carries a piece of the message on `lane`.
+    fn piece_request(&self, lane: usize, remote: &PeerRegions, index: u32) -> SendRequest {
+        let (begin, length) = self.message.part(index);
+        let at = |place: Place| remote.at(place.plus(begin));
+        let (message, target) = (self.layout.message(lane), self.layout.target(lane));
+        let last = index + 1 == self.message.pieces();
         let (operation, local) = match self.plan.verbs.operation {
             VerbsOperation::Write => (Operation::Write(at(target)), message),
+            // One that is written reliably need tell only its end.
+            VerbsOperation::WriteImm if !last && !self.plan.verbs.service.is_lossy() => {
+                (Operation::Write(at(target)), message)
+            }
             VerbsOperation::WriteImm => (Operation::WriteImm(at(target), DATA), message),
             VerbsOperation::Send => (Operation::Send, message),
             VerbsOperation::SendImm => (Operation::SendImm(DATA), message),
@@ -25,7 +111,7 @@ impl Pair {
                 (Operation::CompareSwap { remote, compare: 0, swap: 1 }, target)
             }
         };
-        let local = self.local(lane, local, self.size);
+        let local = self.local(lane, local.plus(begin), length);
         self.request(lane, operation, local).inline(self.inline())
     }
 
@@ -38,19 +124,38 @@ impl Pair {
         }
     }
 
-    /// Whether the last byte of a message is a stamp: where memory is polled for it, and where a
-    /// message may come twice because its answer was lost.
-    pub(super) fn is_stamped(&self) -> bool {
-        self.plan.is_stamped()
+    /// Bytes of the message that completed a receive.
+    #[inline]
+    pub(super) fn arrived_bytes(&self, completion: &Completion) -> u64 {
+        if self.message.is_split() {
+            // It tells the end of the pieces before, and has the bytes of the last.
+            return self.message.size() as u64;
+        }
+        u64::from(completion.byte_len()).saturating_sub(self.layout.header() as u64)
     }
 
     /// Where what came into the receive with this number lies: or, of a write, where it was
     /// written to.
     #[inline]
     pub(super) fn arrived_at(&self, lane: usize, number: u64) -> Place {
-        match self.plan.verbs.operation {
-            VerbsOperation::Write | VerbsOperation::WriteImm => self.layout.target(lane),
-            _ => self.layout.received(lane, number),
+        if self.plan.verbs.operation.is_write() {
+            self.layout.target(lane)
+        } else {
+            self.layout.received(lane, number)
+        }
+    }
+
+    /// Where a piece of a message of `lane` lies whose receive was posted as `posted`'s.
+    pub(super) fn piece_at(
+        &self,
+        (lane, posted): (usize, usize),
+        number: u64,
+        index: u32,
+    ) -> Place {
+        if self.plan.verbs.operation.is_write() {
+            self.layout.target(lane).plus(self.message.part(index).0)
+        } else {
+            self.layout.received(posted, number)
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use fabricbench_verbs::{Completion, SendRequest};
+use fabricbench_verbs::Completion;
 
 use super::{
     Pair, PeerRegions, REPEAT,
@@ -10,9 +10,11 @@ use super::{
     failed,
     inbox::{Inbox, verified},
     pair::COUNT,
+    pieces::{Assembly, Numbering},
+    request::Carrier,
     sender::Sender,
     sleep::Awaited,
-    stamp::{Stamped, stamp},
+    stamp::{Polled, Stamped, stamp},
     word::read,
 };
 use crate::{
@@ -89,30 +91,30 @@ impl VerbsResponder {
         received: &mut Received,
     ) -> Result<(), TransportError> {
         let pair = &self.pair;
-        let last = pair.size as usize - 1;
-        let (target, stamped) = (pair.layout.target(0), Stamped::of(pair)?);
-        let request = pair.message_request(0, &self.remote);
+        let (stamped, polled) = (Stamped::of(pair)?, Polled::of(pair));
+        let carrier = Carrier::of(pair, 0, &self.remote);
         loop {
             go_on(stop)?;
             let expected = stamp(received.messages);
             let (mut waiting, mut silent) = (Waiting::new(stop, FOREVER), Instant::now());
-            while pair.regions.load_u8(target.plus(last)).map_err(failed)? != expected {
+            while !polled.are(&pair.regions, expected)? {
                 if waiting.turn()? == Turn::Look {
                     pair.reap_sends()?;
                     // If the answer was lost, the question that comes again changes nothing here.
                     if self.is_lossy() && received.messages > 0 && silent.elapsed() > REPEAT {
-                        pair.post(0, &request, stop)?;
+                        carrier.post(pair, received.messages - 1, true, stop)?;
                         silent = Instant::now();
                     }
                 }
             }
-            // Of a message of one byte, the stamp is all there is.
-            if received.messages == 0 && last > 0 {
-                verified(received, pair.holds_payload(target, last)?);
+            if received.messages == 0
+                && let Some(same) = pair.holds_message(pair.layout.target(0))?
+            {
+                verified(received, same);
             }
             // The answer before is not read from here any more: this message proves that it arrived.
             stamped.set(&pair.regions, expected)?;
-            self.pong(&request, received, stop)?;
+            self.pong(&carrier, received, stop)?;
         }
     }
 
@@ -122,39 +124,28 @@ impl VerbsResponder {
         received: &mut Received,
     ) -> Result<(), TransportError> {
         let pair = &self.pair;
-        let last = pair.size as usize - 1;
-        let (request, stamped) = (pair.message_request(0, &self.remote), Stamped::of(pair)?);
+        let carrier = Carrier::of(pair, 0, &self.remote);
+        let mut echo = Echo::of(pair)?;
         let mut next = pair.next_receive();
         let mut completion = [Completion::default()];
         loop {
             go_on(stop)?;
             let mut waiting = Waiting::new(stop, FOREVER);
-            let number = loop {
+            let completion = loop {
                 if let [completion] = pair.receive_queue.poll(&mut completion).map_err(failed)? {
-                    break completion.check().map_err(failed)?.id() & COUNT;
+                    break completion.check().map_err(failed)?;
                 }
                 if pair.turn(&mut waiting, Awaited::Receives)? == Turn::Look {
                     pair.reap_sends()?;
                 }
             };
-            let at = pair.arrived_at(0, number);
-            let mut fresh = true;
-            if self.is_lossy() {
-                let came = pair.regions.load_u8(at.plus(last)).map_err(failed)?;
-                fresh = came == stamp(received.messages);
-                // Once more, since the answer was lost: it is given once more.
-                stamped.set(&pair.regions, came)?;
-            }
-            if fresh && received.messages == 0 {
-                let length = pair.size as usize - usize::from(pair.is_stamped());
-                if length > 0 {
-                    verified(received, pair.holds_payload(at, length)?);
+            match echo.arrived(pair, completion, received)? {
+                Arrival::Part => {}
+                Arrival::Fresh => self.pong(&carrier, received, stop)?,
+                // Since the answer was lost, it is given once more.
+                Arrival::Again => {
+                    carrier.post(pair, received.messages.saturating_sub(1), true, stop)?;
                 }
-            }
-            if fresh {
-                self.pong(&request, received, stop)?;
-            } else {
-                pair.post(0, &request, stop)?;
             }
             pair.post_receive(0, next)?;
             next += 1;
@@ -168,7 +159,7 @@ impl VerbsResponder {
     #[inline]
     fn pong(
         &self,
-        request: &SendRequest,
+        carrier: &Carrier,
         received: &mut Received,
         stop: &StopSignal,
     ) -> Result<(), TransportError> {
@@ -176,9 +167,9 @@ impl VerbsResponder {
         if signaled {
             self.pair.reap_sends()?;
         }
-        self.pair.post(0, &request.signaled(signaled), stop)?;
+        carrier.post(&self.pair, received.messages, signaled, stop)?;
         received.messages += 1;
-        received.bytes += u64::from(self.pair.size);
+        received.bytes += self.pair.message.size() as u64;
         Ok(())
     }
 
@@ -264,6 +255,61 @@ impl VerbsResponder {
             sender.flush(&self.pair)?;
         }
         Ok(busy)
+    }
+}
+
+/// What a receive brought in a ping-pong.
+enum Arrival {
+    /// A piece of a message that is not whole yet.
+    Part,
+    /// The next message.
+    Fresh,
+    /// The one before.
+    Again,
+}
+
+/// How a ping-pong by receives tells one message from the next.
+struct Echo {
+    assembly: Option<Assembly>,
+    stamped: Option<Stamped>,
+}
+
+impl Echo {
+    fn of(pair: &Pair) -> Result<Self, TransportError> {
+        let stamped = pair.is_stamped().then(|| Stamped::of(pair)).transpose()?;
+        Ok(Self { assembly: Assembly::of(pair), stamped })
+    }
+
+    /// Takes what arrived after `received`, and compares it if it is the first.
+    #[inline]
+    fn arrived(
+        &mut self,
+        pair: &Pair,
+        completion: &Completion,
+        received: &mut Received,
+    ) -> Result<Arrival, TransportError> {
+        let number = completion.id() & COUNT;
+        let (fresh, same) = if let Some(assembly) = &mut self.assembly {
+            let Some(whole) = assembly.take(pair, completion, (0, 0), number)? else {
+                return Ok(Arrival::Part);
+            };
+            let next = Numbering::of(&pair.message).carried(received.messages);
+            (!pair.plan.verbs.service.is_lossy() || whole.number == next, whole.same)
+        } else {
+            let (at, mut fresh) = (pair.arrived_at(0, number), true);
+            if let Some(stamped) = &self.stamped {
+                let last = at.plus(pair.message.size() - 1);
+                let came = pair.regions.load_u8(last).map_err(failed)?;
+                fresh = came == stamp(received.messages);
+                stamped.set(&pair.regions, came)?;
+            }
+            let first = fresh && received.messages == 0;
+            (fresh, if first { pair.holds_message(at)? } else { None })
+        };
+        if let Some(same) = same {
+            verified(received, same);
+        }
+        Ok(if fresh { Arrival::Fresh } else { Arrival::Again })
     }
 }
 

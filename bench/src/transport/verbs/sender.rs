@@ -10,7 +10,8 @@ use super::{
     failed,
     pair::{COUNT, LANE_SHIFT},
     regions::PeerRegions,
-    word::{Word, atomic},
+    request::Carrier,
+    word::Word,
 };
 use crate::{
     plan::Service,
@@ -44,7 +45,7 @@ pub(super) struct Sender {
 /// `done` have been handed over.
 #[derive(Debug)]
 struct Outgoing {
-    request: SendRequest,
+    carrier: Carrier,
     // Completes when all before it is done.
     flush: Flush,
     // Tokens of what is submitted and not handed over: a ring with its two ends.
@@ -82,9 +83,10 @@ impl Sender {
         let depth = pair.plan.depth.max(1);
         let (moderation, list) = (pair.moderation(), pair.list());
         let lanes = pair.lanes.iter().enumerate().map(|(index, lane)| {
-            let request = pair.message_request(index, remote);
+            let carrier = Carrier::of(pair, index, remote);
             let lists = if list > 1 {
-                Some(Box::new(Lists::new(&lane.queue_pair, request, list, moderation)?))
+                let lists = Lists::new(&lane.queue_pair, carrier.only(), list, moderation)?;
+                Some(Box::new(lists))
             } else {
                 None
             };
@@ -98,7 +100,7 @@ impl Sender {
                 }
             };
             Ok(Outgoing {
-                request,
+                carrier,
                 flush,
                 tokens: vec![0; depth as usize].into_boxed_slice(),
                 head: 0,
@@ -159,13 +161,16 @@ impl Sender {
         }
         lane.until_signal -= 1;
         let signaled = lane.until_signal == 0;
-        let request = atomic(lane.request, sequence);
+        // The queue is as long as the depth, and by what is said beside the messages.
+        for request in lane.carrier.before(sequence) {
+            pair.post_in_place(index, &request)?;
+        }
+        let request = lane.carrier.last(sequence);
         let request = SendRequest { id: id(index, lane.submitted), ..request }.signaled(signaled);
         if signaled {
             lane.until_signal = self.moderation;
             self.signals += 1;
         }
-        // The queue is as long as the depth, and by what is said beside the messages.
         pair.post_in_place(index, &request)?;
         if self.lanes.len() > 1 {
             self.next = index + 1;

@@ -1,7 +1,7 @@
-//! The last byte of a message where it tells one from the next: polled for, or compared when a message
-//! may come twice.
+//! The byte of a message that tells it from the one before: polled for, or compared when a message may
+//! come twice. It is the last; and the last of each piece, where a piece may be lost.
 
-use super::{Pair, failed, layout::Place, regions::Regions};
+use super::{Pair, failed, layout::Place, pieces::Message, regions::Regions};
 use crate::transport::TransportError;
 
 /// The stamp of the message with this number: never 0, which is what fresh memory holds, and never
@@ -15,35 +15,128 @@ pub(super) fn stamp(sequence: u64) -> u8 {
 /// beside a byte would cost more than the message.
 const WORD: usize = 4;
 
-/// The last word of the message that a ping-pong sends, but for its stamp.
+/// A word of a message, whose stamp is that of the byte `last`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stamped {
-    word: Place,
+struct Word {
+    place: Place,
     bytes: [u8; WORD],
-    /// Which of them is the stamp.
     last: usize,
+}
+
+impl Word {
+    /// The one that holds the byte at `offset` of the message on the first lane.
+    fn at(pair: &Pair, offset: usize) -> Result<Self, TransportError> {
+        // A message begins on a word, and ends in a line of its own.
+        let place = pair.layout.message(0).plus(offset - offset % WORD);
+        let mut bytes = [0; WORD];
+        pair.regions.copy_out(place, &mut bytes).map_err(failed)?;
+        Ok(Self { place, bytes, last: offset % WORD })
+    }
+
+    #[inline]
+    fn set(&self, regions: &Regions, stamp: u8) -> Result<(), TransportError> {
+        let mut bytes = self.bytes;
+        if let Some(place) = bytes.get_mut(self.last) {
+            *place = stamp;
+        }
+        regions.store_u32(self.place, u32::from_ne_bytes(bytes)).map_err(failed)
+    }
+}
+
+/// The stamps of the message that a ping-pong sends.
+#[derive(Debug)]
+pub(super) struct Stamped {
+    last: Word,
+    others: Box<[Word]>,
 }
 
 impl Stamped {
     /// # Errors
     /// The memory cannot be read.
     pub(super) fn of(pair: &Pair) -> Result<Self, TransportError> {
-        let last = pair.size as usize - 1;
-        // A message begins on a word, and ends in a line of its own.
-        let word = pair.layout.message(0).plus(last - last % WORD);
-        let mut bytes = [0; WORD];
-        pair.regions.copy_out(word, &mut bytes).map_err(failed)?;
-        Ok(Self { word, bytes, last: last % WORD })
+        let others = others(pair).map(|end| Word::at(pair, end)).collect::<Result<_, _>>()?;
+        Ok(Self { last: Word::at(pair, pair.message.size() - 1)?, others })
     }
 
     /// Stamps the message, which nobody reads at present.
     #[inline]
     pub(super) fn set(&self, regions: &Regions, stamp: u8) -> Result<(), TransportError> {
-        let mut bytes = self.bytes;
-        if let Some(place) = bytes.get_mut(self.last) {
-            *place = stamp;
+        for word in &self.others {
+            word.set(regions, stamp)?;
         }
-        regions.store_u32(self.word, u32::from_ne_bytes(bytes)).map_err(failed)
+        self.last.set(regions, stamp)
+    }
+}
+
+/// The stamps of the message that is written to a side, where it polls for them.
+#[derive(Debug)]
+pub(super) struct Polled {
+    last: Place,
+    others: Box<[Place]>,
+}
+
+impl Polled {
+    pub(super) fn of(pair: &Pair) -> Self {
+        let target = pair.layout.target(0);
+        let others = others(pair).map(|end| target.plus(end)).collect();
+        Self { last: target.plus(pair.message.size() - 1), others }
+    }
+
+    /// Whether the message with this stamp is here, with all its pieces.
+    #[inline]
+    pub(super) fn are(&self, regions: &Regions, expected: u8) -> Result<bool, TransportError> {
+        if regions.load_u8(self.last).map_err(failed)? != expected {
+            return Ok(false);
+        }
+        for &place in &self.others {
+            if regions.load_u8(place).map_err(failed)? != expected {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Where stamps are beside the last byte: at the end of each piece before, where one may be lost.
+fn others(pair: &Pair) -> impl Iterator<Item = usize> {
+    let message = pair.message;
+    let before = match pair.plan.verbs.service.is_lossy() {
+        true => message.pieces() - 1,
+        false => 0,
+    };
+    (0..before).map(move |index| end(&message, index))
+}
+
+/// Offset of the last byte of a piece.
+fn end(message: &Message, index: u32) -> usize {
+    let (begin, length) = message.part(index);
+    begin + length as usize - 1
+}
+
+impl Pair {
+    /// Whether messages are stamped.
+    pub(super) fn is_stamped(&self) -> bool {
+        self.plan.is_stamped(&self.message)
+    }
+
+    /// Whether the message at `place` is what was sent, but for its stamps; `None` if it is nothing
+    /// but these.
+    ///
+    /// # Errors
+    /// The memory cannot be read.
+    #[cold]
+    pub(super) fn holds_message(&self, place: Place) -> Result<Option<bool>, TransportError> {
+        let mut stamps: Vec<usize> = Vec::new();
+        if self.is_stamped() {
+            stamps.extend(others(self).chain([self.message.size() - 1]));
+        }
+        let (mut same, mut from, mut compared) = (true, 0, 0);
+        for end in stamps.into_iter().chain([self.message.size()]) {
+            let length = end.saturating_sub(from);
+            same &= self.holds_payload_from(from, place.plus(from), length)?;
+            (from, compared) = (end + 1, compared + length);
+        }
+        Ok((compared > 0).then_some(same))
     }
 }
 
