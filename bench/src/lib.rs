@@ -11,14 +11,6 @@
 //! | 2 | [`transport`]: how a message travels; [`observe`]: what the machine did meanwhile |
 //! | 1 | [`plan`], [`stats`], [`clock`], [`report`], and the crates of the three backends |
 
-/// The program's allocator, and that of everything that links the harness. The C library's gives
-/// large buffers back to the kernel and faults them in again for every message.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// The allocator as a result names it.
-const ALLOCATOR_NAME: &str = "mimalloc";
-
 pub mod cli;
 pub mod clock;
 pub mod control;

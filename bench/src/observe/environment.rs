@@ -1,8 +1,17 @@
 //! What this host is, as far as it explains figures.
 
-use std::fs;
+use std::{fs, sync::OnceLock};
 
 use crate::report::Environment;
+
+/// What the program allocates by.
+static ALLOCATOR: OnceLock<&str> = OnceLock::new();
+
+/// Tells the name of the allocator, which the program chooses and a library cannot find out. The first
+/// word counts.
+pub fn allocates_by(name: &'static str) {
+    let _ = ALLOCATOR.set(name);
+}
 
 /// Reads it. What cannot be read is `None`.
 #[must_use]
@@ -19,7 +28,7 @@ pub fn environment() -> Environment {
         governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         virtualization: virtualization(cpu.as_deref()),
         congestion_control: line("/proc/sys/net/ipv4/tcp_congestion_control"),
-        allocator: Some(crate::ALLOCATOR_NAME.to_owned()),
+        allocator: ALLOCATOR.get().copied().map(str::to_owned),
         clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         cpu,
     }

@@ -6,6 +6,6 @@ mod path;
 mod sockets;
 
 pub use cpu::CpuTime;
-pub use environment::{environment, is_emulated_machine};
+pub use environment::{allocates_by, environment, is_emulated_machine};
 pub use path::{PathWatch, Payload};
 pub use sockets::connections;
