@@ -25,7 +25,8 @@ pub struct PingPongRecord {
 /// Measures round trips into `histogram`, in nanoseconds, one message in flight.
 ///
 /// A sample runs from one completion to the next: the clock is read once a round trip, and nothing
-/// between two messages, recording included, escapes the figure.
+/// between two messages escapes the figure. A sample is recorded when the next message has been
+/// submitted, so that a recording does not delay a message that is sent by submitting it.
 ///
 /// # Errors
 /// [`EngineError`] with the phase; `histogram` then holds what was recorded before.
@@ -40,19 +41,26 @@ pub fn measure_latency<I: Initiator, C: Clock>(
     let (mut timed, lost_before) = (0, initiator.lost());
     let mut lost = lost_before;
     let start = clock.now();
-    let mut last = start;
+    let (mut last, mut sample) = (start, None);
     loop {
-        round_trip(initiator, task.patience, Phase::Measuring, warm_up + timed, &mut done)?;
+        submit(initiator, Phase::Measuring, warm_up + timed)?;
+        if let Some((from, to)) = sample.take() {
+            histogram.record(clock.nanoseconds(from, to));
+        }
+        wait(initiator, task.patience, Phase::Measuring, &mut done)?;
         let now = clock.now();
         // The time of a round trip in which a message was lost is that of our patience.
         if initiator.lost() == lost {
-            histogram.record(clock.nanoseconds(last, now));
+            sample = Some((last, now));
         } else {
             lost = initiator.lost();
         }
         last = now;
         timed += 1;
         if enough(task, timed, clock.nanoseconds(start, now)) {
+            if let Some((from, to)) = sample {
+                histogram.record(clock.nanoseconds(from, to));
+            }
             let (lost, elapsed) = (lost - lost_before, clock.nanoseconds(start, now));
             return Ok(PingPongRecord { warm_up, timed, lost, elapsed, span: (start, now) });
         }
@@ -69,7 +77,8 @@ fn warm_up<I: Initiator, C: Clock>(
     let start = clock.now();
     let mut sent = 0;
     loop {
-        round_trip(initiator, task.patience, Phase::WarmUp, sent, done)?;
+        submit(initiator, Phase::WarmUp, sent)?;
+        wait(initiator, task.patience, Phase::WarmUp, done)?;
         sent += 1;
         let elapsed = clock.nanoseconds(start, clock.now());
         if sent >= messages || u128::from(elapsed) >= time.as_nanos() {
@@ -79,14 +88,17 @@ fn warm_up<I: Initiator, C: Clock>(
 }
 
 #[inline]
-fn round_trip<I: Initiator>(
+fn submit<I: Initiator>(initiator: &mut I, phase: Phase, token: u64) -> Result<(), EngineError> {
+    initiator.submit(Operation { token }).map_err(|error| phase.failed(error))
+}
+
+#[inline]
+fn wait<I: Initiator>(
     initiator: &mut I,
     patience: Patience,
     phase: Phase,
-    token: u64,
     done: &mut Completed,
 ) -> Result<(), EngineError> {
-    initiator.submit(Operation { token }).map_err(|error| phase.failed(error))?;
     done.clear();
     initiator.complete(patience, done).map_err(|error| phase.failed(error))?;
     if done.tokens().is_empty() {

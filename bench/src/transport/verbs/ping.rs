@@ -35,6 +35,8 @@ pub struct Ping<const POLLED: bool> {
     moderation: u64,
     token: u64,
     receives: u64,
+    // Whether the receive that was used last is to be posted again.
+    owed: bool,
     loss: Loss,
     // Of the first message: whether it is what was sent, if there is anything in it to tell.
     verified: Option<Option<bool>>,
@@ -53,6 +55,7 @@ impl<const POLLED: bool> VerbsInitiator for Ping<POLLED> {
             moderation: u64::from(pair.moderation()),
             token: 0,
             receives: pair.next_receive(),
+            owed: false,
             loss: Loss { possible: pair.plan.verbs.service.is_lossy(), lost: 0 },
             verified: None,
             // What is polled in memory has no completion here.
@@ -87,9 +90,15 @@ impl<const POLLED: bool> Ping<POLLED> {
     #[inline]
     fn await_receive(&mut self, patience: Patience) -> Result<bool, TransportError> {
         let awaited = self.sequence - 1;
-        let Self { pair, carrier, assembly, loss, verified, stop, split, receives, .. } = self;
+        let Self { pair, carrier, assembly, loss, verified, stop, split, receives, owed, .. } =
+            self;
         let mut completion = [Completion::default()];
         let (mut waiting, mut silent) = (Waiting::new(stop, patience), None);
+        if std::mem::take(owed) {
+            // While the message is under way: there are others for its echo.
+            pair.post_receive(0, *receives)?;
+            *receives += 1;
+        }
         loop {
             if let [completion] = pair.receive_queue.poll(&mut completion).map_err(failed)? {
                 let number = completion.check().map_err(failed)?.id() & COUNT;
@@ -114,11 +123,12 @@ impl<const POLLED: bool> Ping<POLLED> {
                 if fresh && let Some(split) = split {
                     split.sample(pair.receive_queue.stamp());
                 }
-                pair.post_receive(0, *receives)?;
-                *receives += 1;
                 if fresh {
+                    *owed = true;
                     return Ok(true);
                 }
+                pair.post_receive(0, *receives)?;
+                *receives += 1;
             }
             match pair.turn(&mut waiting, Awaited::Receives)? {
                 Turn::Spin => {}
