@@ -13,6 +13,8 @@ mod readme;
 
 #[path = "command/arguments.rs"]
 mod arguments;
+#[path = "command/axes.rs"]
+mod axes;
 #[path = "command/calls.rs"]
 mod calls;
 #[path = "command/clients.rs"]

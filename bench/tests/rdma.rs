@@ -20,6 +20,8 @@ mod readme;
 #[path = "rdma/pair.rs"]
 mod pair;
 
+#[path = "rdma/axes.rs"]
+mod axes;
 #[path = "rdma/interface.rs"]
 mod interface;
 #[path = "rdma/limits.rs"]

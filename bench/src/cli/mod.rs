@@ -85,7 +85,7 @@ pub fn main() -> ExitCode {
     };
     let exit = match command {
         Command::Serve(arguments) => serve::serve(&arguments),
-        Command::Run(arguments) => run::run(&arguments),
+        Command::Run(run) => run::run(&run, &arguments),
         Command::Probe(arguments) => probe::probe(&arguments),
         Command::Models(arguments) => models::models(&arguments),
     };
@@ -116,6 +116,27 @@ fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let said = lines.take_while(|line| !line.starts_with("Usage:") && !line.contains("'--help'"));
     format!("{}; --help shows what there is", said.collect::<Vec<_>>().join("; "))
+}
+
+/// The option of a subcommand that is typed `-x` or `--name`.
+fn find_option<'a>(
+    command: &'a clap::Command,
+    subcommand: &str,
+    option: &str,
+) -> Option<&'a clap::Arg> {
+    command.find_subcommand(subcommand)?.get_arguments().find(|argument| {
+        match option.strip_prefix("--") {
+            Some(long) => argument
+                .get_long_and_visible_aliases()
+                .into_iter()
+                .flatten()
+                .chain(argument.get_all_aliases().into_iter().flatten())
+                .any(|name| name == long),
+            None => argument.get_short().is_some_and(|short| {
+                option.strip_prefix('-').is_some_and(|name| name == short.to_string())
+            }),
+        }
+    })
 }
 
 /// One line on standard error: what failed, on what, what to do.

@@ -15,6 +15,9 @@ use crate::{
     },
 };
 
+/// Sends between two signalled ones, when nobody says otherwise.
+const COMPLETION_MODERATION: u32 = 32;
+
 /// Options of the verbs transports, with perftest's letters where it has them.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Verbs (given once, here; the server follows)")]
@@ -45,7 +48,7 @@ pub(super) struct VerbsOptions {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     spins: u32,
     /// One receive queue for all queue pairs, with the receives of --rx-depth for them together
-    #[arg(long, visible_alias = "use-srq")]
+    #[arg(long, visible_aliases = ["use-srq", "srq"])]
     shared_receives: bool,
     /// Interface that posts requests and reads completions
     #[arg(long, value_name = "INTERFACE", value_enum, default_value_t = PostName::Auto)]
@@ -81,10 +84,10 @@ pub(super) struct VerbsOptions {
     #[arg(short = 'r', long, value_name = "N", default_value_t = 512,
           value_parser = clap::value_parser!(u32).range(2..=32_768))]
     rx_depth: u32,
-    /// Sends between two signalled ones in a push (at most a quarter of the depth)
-    #[arg(short = 'Q', long, value_name = "N", default_value_t = 32,
+    /// Sends between two signalled ones in a push, at most a quarter of the depth [default: 32]
+    #[arg(short = 'Q', long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=32_768))]
-    cq_mod: u32,
+    cq_mod: Option<u32>,
     /// Largest message sent inline, in bytes [default: up to 220, as the queue pair allows]
     #[arg(short = 'I', long, value_name = "BYTES")]
     inline_size: Option<u32>,
@@ -149,7 +152,7 @@ impl VerbsOptions {
             manager: self.rdma_cm,
             pieces: self.split.unwrap_or_default(),
             receive_depth: self.rx_depth,
-            completion_moderation: self.cq_mod,
+            completion_moderation: self.cq_mod.unwrap_or(COMPLETION_MODERATION),
             inline: self.inline_size,
             path_mtu: self.mtu,
             service_level: self.sl,
@@ -168,11 +171,15 @@ impl VerbsOptions {
         }
     }
 
-    /// For the server's side, where the client uses `device`.
-    pub(super) fn server(&self, device: Option<String>) -> VerbsSettings {
+    /// The completion moderation that was asked for.
+    pub(super) fn asked_moderation(&self) -> Option<u32> {
+        self.cq_mod
+    }
+
+    /// For the server's side.
+    pub(super) fn server(&self) -> VerbsSettings {
         VerbsSettings {
             device: self.peer_device.clone(),
-            prefer: device,
             gid_index: self.peer_gid_index.or(self.gid_index),
             gid_address: self.peer_gid,
             // Nothing is timed there.
@@ -337,7 +344,7 @@ mod tests {
             "-R --pages 2M --pages-fallback --numa 1 --odp --post extended --timestamps \
              --gid 10.0.0.1 --peer-gid 10.0.0.2",
         );
-        let (here, there) = (options.client(), options.server(Some("mlx5_0".to_owned())));
+        let (here, there) = (options.client(), options.server());
         let memory = MemorySettings {
             pages: PageSize::Huge2M,
             fallback: true,
@@ -351,15 +358,14 @@ mod tests {
         }
         assert_eq!(here.gid_address, Some("10.0.0.1".parse().unwrap()));
         assert_eq!(there.gid_address, Some("10.0.0.2".parse().unwrap()));
-        assert_eq!(there.prefer.as_deref(), Some("mlx5_0"));
         assert!(here.timestamps && !there.timestamps, "the server times nothing");
         // An address is one side's: the other goes by its rule.
-        assert_eq!(verbs("--gid 10.0.0.1").server(None).gid_address, None);
+        assert_eq!(verbs("--gid 10.0.0.1").server().gid_address, None);
     }
 
     #[test]
     fn pieces() {
-        let split = |line: &str| verbs(line).server(None).pieces;
+        let split = |line: &str| verbs(line).server().pieces;
         assert_eq!(split(""), Pieces::Whole);
         assert_eq!(split("--split"), Pieces::Largest);
         assert_eq!(split("--split 4K"), Pieces::Of(4096));

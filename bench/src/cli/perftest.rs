@@ -8,7 +8,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use super::Cli;
+use super::{Cli, find_option};
 
 /// Options of perftest's that ask for what is so anyway: taken in silence, so that a habit is no
 /// error.
@@ -289,18 +289,7 @@ fn quoted(argument: &str) -> String {
 
 /// Whether a subcommand has the option `-x` or `--name`.
 fn has_option(command: &clap::Command, subcommand: &str, option: &str) -> bool {
-    let Some(command) = command.find_subcommand(subcommand) else { return false };
-    command.get_arguments().any(|argument| match option.strip_prefix("--") {
-        Some(long) => argument
-            .get_long_and_visible_aliases()
-            .into_iter()
-            .flatten()
-            .chain(argument.get_all_aliases().into_iter().flatten())
-            .any(|name| name == long),
-        None => argument.get_short().is_some_and(|short| {
-            option.strip_prefix('-').is_some_and(|name| name == short.to_string())
-        }),
-    })
+    find_option(command, subcommand, option).is_some()
 }
 
 #[cfg(test)]

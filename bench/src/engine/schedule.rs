@@ -14,8 +14,8 @@ pub struct Slice {
 }
 
 /// All slices of `plan`: round after round, and within a round the plan's order of patterns and
-/// sizes with the transports of one size in a seeded random order. Transports that are compared
-/// stand beside each other in time, so that a machine that drifts does not decide between them.
+/// sizes with the transports and variants of one size in a seeded random order. What is compared
+/// stands beside each other in time, so that a machine that drifts does not decide between them.
 pub fn slices(plan: &Plan) -> impl Iterator<Item = Slice> + use<> {
     let mut random = SplitMix(plan.seed);
     let groups = groups(plan);
@@ -30,7 +30,7 @@ pub fn slices(plan: &Plan) -> impl Iterator<Item = Slice> + use<> {
     order.into_iter()
 }
 
-/// Runs of cells that differ in their transport only.
+/// Runs of cells that differ in their transport and variant only.
 fn groups(plan: &Plan) -> Vec<Range<usize>> {
     let key = |index: usize| plan.cells.get(index).map(|cell| (cell.pattern, cell.size));
     let mut groups = Vec::new();
@@ -68,7 +68,7 @@ impl SplitMix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Pattern, Sizes, Stop};
+    use crate::plan::{Axis, Pattern, Sizes, Stop, Sweep, Value};
 
     fn plan(rounds: u32, seed: u64) -> Plan {
         let transports: Vec<_> = ["verbs-write", "verbs-send", "grpc@ipoib", "tcp@lo"]
@@ -90,6 +90,21 @@ mod tests {
             assert!(cells.windows(2).all(|pair| pair[0] / 4 <= pair[1] / 4), "sizes in order");
             cells.sort_unstable();
             assert_eq!(cells, (0..12).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn variants_are_interleaved_as_transports_are() {
+        let mut sweep = Sweep::default();
+        sweep.add(Axis::Threads, (1..=8).map(Value::Number).collect());
+        let plan = plan(1, 3).swept(sweep);
+        let slices: Vec<_> = slices(&plan).map(|slice| slice.cell).collect();
+        assert_eq!(slices.len(), 3 * 4 * 8);
+        for (size, slices) in slices.chunks(32).enumerate() {
+            let mut cells = slices.to_vec();
+            cells.sort_unstable();
+            assert_eq!(cells, (size * 32..(size + 1) * 32).collect::<Vec<_>>(), "sizes in order");
+            assert_ne!(cells, slices, "variants are shuffled");
         }
     }
 

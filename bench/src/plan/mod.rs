@@ -6,6 +6,7 @@ mod payload;
 mod size;
 mod stop;
 mod transport;
+mod variant;
 mod verbs;
 
 use std::fmt;
@@ -17,6 +18,7 @@ pub use payload::Payload;
 pub use size::{MOST_SIZES, SizeError, Sizes, display_bytes, parse_bytes};
 pub use stop::{LEAST_MESSAGES, Stop};
 pub use transport::{GrpcTuning, TransportName, UnknownTransport};
+pub use variant::{Axis, MOST_VARIANTS, Sweep, Value, Variant};
 pub use verbs::{ATOMIC_BYTES, Service, VerbsName, VerbsOperation};
 
 /// Who sends what, and what is timed.
@@ -75,6 +77,10 @@ pub struct Cell {
     /// Size of a reply in bytes: of calls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<u64>,
+    /// What it has of its own of the settings. Not told to the server, to which the settings
+    /// themselves are.
+    #[serde(skip)]
+    pub variant: Variant,
 }
 
 /// The reply to a call when nobody says otherwise, in bytes: an acknowledgement.
@@ -85,7 +91,7 @@ impl Cell {
     #[must_use]
     pub fn new(transport: TransportName, pattern: Pattern, size: u64) -> Self {
         let reply = (pattern == Pattern::Calls).then_some(DEFAULT_REPLY);
-        Self { transport, pattern, size, reply }
+        Self { transport, pattern, size, reply, variant: Variant::default() }
     }
 
     /// Size of a reply in bytes; 0 where there is none.
@@ -139,22 +145,26 @@ impl Cell {
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.transport, self.pattern, display_bytes(self.size))
+        let Self { transport, pattern, size, variant, .. } = self;
+        write!(f, "{transport}{variant} {pattern} {}", display_bytes(*size))
     }
 }
 
 /// Everything that is measured in one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The cells in the order in which a report shows them: by pattern, then size, then transport.
+    /// The cells in the order in which a report shows them: by pattern, then size, then transport,
+    /// then variant.
     pub cells: Vec<Cell>,
     /// The transports in the order in which they were named.
     pub transports: Vec<TransportName>,
+    /// What is varied.
+    pub sweep: Sweep,
     /// When a cell has been measured enough.
     pub stop: Stop,
     /// In how many interleaved slices each cell is measured.
     pub rounds: u32,
-    /// Orders the transports within a size, anew for each round.
+    /// Orders the transports and variants within a size, anew for each round.
     pub seed: u64,
 }
 
@@ -202,7 +212,19 @@ impl Plan {
                 }
             }
         }
-        Self { cells, transports: transports.to_vec(), stop, rounds: rounds.max(1), seed }
+        let (transports, sweep) = (transports.to_vec(), Sweep::default());
+        Self { cells, transports, sweep, stop, rounds: rounds.max(1), seed }
+    }
+
+    /// The same with each cell in all variants of `sweep`, side by side.
+    #[must_use]
+    pub fn swept(self, sweep: Sweep) -> Self {
+        let variants = |cell: Cell| {
+            let variants = sweep.variants(&cell.transport, cell.pattern);
+            variants.into_iter().map(move |variant| Cell { variant, ..cell.clone() })
+        };
+        let cells = self.cells.into_iter().flat_map(variants).collect();
+        Self { cells, sweep, ..self }
     }
 
     /// The same with replies of `size` bytes to all calls.
@@ -295,6 +317,33 @@ mod tests {
         let cell = Cell::new(name("verbs-read"), Pattern::Bandwidth, 8);
         let reason = cell.impossible().unwrap();
         assert!(reason.ends_with("but in latency, fetch, rate"), "{reason}");
+    }
+
+    #[test]
+    fn a_sweep_stands_side_by_side_and_multiplies_only_what_it_touches() {
+        let names = ["verbs-write", "grpc@ipoib"].map(|name| name.parse().unwrap());
+        let sizes = Sizes::parse("8,64").unwrap();
+        let mut sweep = Sweep::default();
+        sweep.add(Axis::Qp, vec![Value::Number(1), Value::Number(4)]);
+        let plan = Plan::new(&names, &[], &sizes, Stop::default(), 1, 7).swept(sweep);
+        let shown: Vec<_> = plan.cells.iter().map(Cell::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "verbs-write latency 8 B",
+                "grpc@ipoib latency 8 B",
+                "verbs-write latency 64 B",
+                "grpc@ipoib latency 64 B",
+                "verbs-write[qp=1] bandwidth 8 B",
+                "verbs-write[qp=4] bandwidth 8 B",
+                "grpc@ipoib bandwidth 8 B",
+                "verbs-write[qp=1] bandwidth 64 B",
+                "verbs-write[qp=4] bandwidth 64 B",
+                "grpc@ipoib bandwidth 64 B",
+            ]
+        );
+        let told = serde_json::to_value(&plan.cells[4]).unwrap();
+        assert_eq!(told, serde_json::to_value(&plan.cells[5]).unwrap(), "the server need not know");
     }
 
     #[test]

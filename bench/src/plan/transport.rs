@@ -113,6 +113,16 @@ impl TransportName {
         std::iter::once(Pattern::Latency).chain(load)
     }
 
+    /// Whether the depth decides what is under way: not of a stream, whose flow control does, unless
+    /// its windows are fitted to the depth.
+    pub(super) fn is_fitted_to_depth(&self) -> bool {
+        match self {
+            Self::Verbs(_) => true,
+            Self::Grpc(tuning, _) => *tuning == GrpcTuning::Tuned,
+            Self::Tcp(_) => false,
+        }
+    }
+
     /// Whether every message has the same size, that of an atomic.
     #[must_use]
     pub fn is_atomic(&self) -> bool {

@@ -28,14 +28,16 @@ const HEADER: [&str; 23] = [
     "reply_bytes",
 ];
 
-/// The rows with a header line. Latencies are half round trips in nanoseconds, of reads, atomics and
-/// calls whole ones; what is absent is empty.
+/// The rows with a header line, behind the others a column for each setting that was varied. Latencies
+/// are half round trips in nanoseconds, of reads, atomics and calls whole ones; what is absent is empty.
 ///
 /// # Errors
 /// None that can occur in memory; they are the writer's.
 pub fn csv(document: &Document) -> Result<String, csv::Error> {
     let mut rows = csv::Writer::from_writer(Vec::new());
-    rows.write_record(HEADER)?;
+    let axes: Vec<_> = document.plan.sweep.axes().map(|(axis, _)| axis).collect();
+    let names = HEADER.into_iter().chain(axes.iter().map(|axis| axis.name()));
+    rows.write_record(names)?;
     for cell in &document.cells {
         let latency = cell.latency.as_ref();
         let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
@@ -69,7 +71,10 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             number(client.and_then(|client| client.rtt_us).map(|rtt| rtt.mean)),
             cell.reply.map_or_else(String::new, |reply| reply.to_string()),
         ];
-        rows.write_record(fields)?;
+        let values = axes.iter().map(|&axis| {
+            cell.variant.get(axis).map_or_else(String::new, |value| value.to_string())
+        });
+        rows.write_record(fields.into_iter().chain(values))?;
     }
     let bytes = rows.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

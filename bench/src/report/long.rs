@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{CellRecord, CpuCost, Document, Status, TcpRecord, number::figure, table::notes};
+use super::{CellRecord, CpuCost, Document, Status, TcpRecord, notes::notes, number::figure};
 use crate::plan::display_bytes;
 
 /// The rows as text.
@@ -72,7 +72,7 @@ fn row(cell: &CellRecord) -> Vec<String> {
         Status::Skipped => "skipped",
     };
     vec![
-        cell.transport.to_string(),
+        cell.label(),
         cell.pattern.to_string(),
         display_bytes(cell.size).to_string(),
         cell.settings.as_ref().map_or_else(|| "-".to_owned(), |set| set.messages.to_string()),

@@ -1,8 +1,10 @@
 //! The result document and its faces.
 
+mod column;
 mod csv;
 mod file;
 mod long;
+mod notes;
 mod number;
 mod perftest;
 mod schema;

@@ -1,13 +1,13 @@
 //! The columns of perftest, for scripts that read what `ib_write_lat` and `ib_write_bw` print.
 //!
-//! A block a transport and pattern: a title, a line of dashes, the header, a row a size, a line of
+//! A block a transport, variant and pattern: a title, a line of dashes, the header, a row a size, a line of
 //! dashes. Rows begin with a space and a number; whatever else is told begins with `#`. Labels,
 //! units and the order of columns are perftest's. What a column means is told above the blocks
 //! where it is not what perftest computes.
 
 use std::fmt::Write as _;
 
-use super::{CellRecord, Document, Status, table::tuned};
+use super::{CellRecord, Document, Status, column::Columns, notes::tuned};
 use crate::plan::Pattern;
 
 /// What perftest's options change in its columns.
@@ -66,12 +66,11 @@ pub fn perftest(document: &Document, columns: PerftestColumns) -> String {
     let mut text = notes(document, columns);
     for &pattern in &Pattern::ALL {
         for transport in &document.plan.transports {
-            let cells: Vec<_> = document
-                .cells
-                .iter()
-                .filter(|cell| cell.transport == *transport && cell.pattern == pattern)
-                .collect();
-            if !cells.is_empty() {
+            let of = |cell: &&CellRecord| cell.transport == *transport && cell.pattern == pattern;
+            let cells: Vec<_> = document.cells.iter().filter(of).collect();
+            for column in Columns::of(document, &cells).iter() {
+                let of = |cell: &&CellRecord| column.has(cell);
+                let cells: Vec<_> = cells.iter().copied().filter(of).collect();
                 block(&mut text, &cells, columns);
             }
         }
@@ -92,7 +91,7 @@ fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns) {
         };
         note(
             text,
-            &format!("{} {} {} B: {status}: {reason}", cell.transport, cell.pattern, cell.size),
+            &format!("{} {} {} B: {status}: {reason}", cell.label(), cell.pattern, cell.size),
         );
     }
     // As perftest: without a figure there is no table.
@@ -113,7 +112,7 @@ fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns) {
     };
     let rule = "-".repeat(width(layout));
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{rule}\n{:20}{} {pattern} Test\n{rule}", "", first.transport);
+    let _ = writeln!(text, "{rule}\n{:20}{} {pattern} Test\n{rule}", "", first.label());
     line(text, layout, layout.iter().map(|&(label, _)| label.to_owned()));
     for cell in measured {
         line(text, layout, figures(cell, columns).into_iter());
@@ -258,9 +257,12 @@ fn notes(document: &Document, columns: PerftestColumns) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{
-        CellSettings, Environment, Latency, LatencyKind, PlanRecord, RoundRecord, SCHEMA,
-        Throughput,
+    use crate::{
+        plan::{Axis, Sweep, Value, Variant},
+        report::{
+            CellSettings, Environment, Latency, LatencyKind, PlanRecord, RoundRecord, SCHEMA,
+            Throughput,
+        },
     };
 
     fn cell(pattern: Pattern, size: u64) -> CellRecord {
@@ -270,6 +272,7 @@ mod tests {
             pattern,
             size,
             reply: None,
+            variant: Variant::default(),
             status: Status::Measured,
             reason: None,
             path: None,
@@ -320,6 +323,7 @@ mod tests {
                 transports: vec!["verbs-write".parse().unwrap()],
                 patterns: Vec::new(),
                 sizes: Vec::new(),
+                sweep: Sweep::default(),
                 stop: String::new(),
                 warm_up: String::new(),
                 rounds: 2,
@@ -367,6 +371,19 @@ mod tests {
         let text = perftest(&document, columns);
         assert_eq!(rows(&text), [["8388608", "1000", "0.03", "0.02", "0.000000"]]);
         assert!(text.contains("BW average[Gb/sec]") && !text.contains("MB"), "{text}");
+    }
+
+    #[test]
+    fn each_variant_is_a_block_of_its_own() {
+        let of = |qp: u64| {
+            let variant = Variant::default().with(Axis::Qp, Value::Number(qp));
+            CellRecord { variant, ..cell(Pattern::Bandwidth, 8) }
+        };
+        let text = perftest(&document(vec![of(1), of(4)]), PerftestColumns::default());
+        assert_eq!(rows(&text).len(), 2);
+        for title in ["verbs-write[qp=1] BW Test", "verbs-write[qp=4] BW Test"] {
+            assert_eq!(text.matches(title).count(), 1, "{text}");
+        }
     }
 
     #[test]

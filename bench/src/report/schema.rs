@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::TcpRecord;
-use crate::plan::{Pattern, TransportName};
+use crate::plan::{Pattern, Sweep, TransportName, Variant};
 
 /// The value of [`Document::schema`].
 pub const SCHEMA: &str = "fabricbench/1";
@@ -48,6 +48,9 @@ pub struct PlanRecord {
     pub patterns: Vec<Pattern>,
     /// Message sizes in bytes.
     pub sizes: Vec<u64>,
+    /// Settings that were varied, each with its values.
+    #[serde(skip_serializing_if = "Sweep::is_empty", default)]
+    pub sweep: Sweep,
     /// The stop rule, in words.
     pub stop: String,
     /// The warm-up rule, in words.
@@ -99,7 +102,7 @@ pub enum Status {
     Skipped,
 }
 
-/// One cell: a transport, a pattern, a size, and what was found.
+/// One cell: a transport, a pattern, a size, perhaps a variant, and what was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellRecord {
     /// How the message travels.
@@ -111,6 +114,9 @@ pub struct CellRecord {
     /// Size of a reply in bytes: of calls only.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reply: Option<u64>,
+    /// Settings that this cell has of its own, where they were varied; absent where it has none.
+    #[serde(skip_serializing_if = "Variant::is_empty", default)]
+    pub variant: Variant,
     /// What became of it.
     pub status: Status,
     /// Why there are no figures; `null` when there are.
@@ -149,6 +155,14 @@ pub struct CellRecord {
     /// Each round by itself, so that drift shows.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rounds: Vec<RoundRecord>,
+}
+
+impl CellRecord {
+    /// Transport and variant: what tells it from the other cells of its pattern and size.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{}{}", self.transport, self.variant)
+    }
 }
 
 /// Kinds of path, told apart by detection.

@@ -1,42 +1,44 @@
-//! The table: transports side by side, a row a size, a block a pattern.
+//! The table: transports side by side, a row a size, a block a pattern. Variants of a sweep stand side
+//! by side as well where they fit, else in rows.
 
-use std::fmt::Write as _;
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt::Write as _,
+};
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{CellRecord, Counters, Document, LatencyKind, Path, PathKind, Status, number::figure};
-use crate::plan::{Pattern, TransportName, display_bytes};
+use super::{
+    CellRecord, Document, LatencyKind, Status,
+    column::{Column, Columns},
+    notes::notes,
+    number::figure,
+};
+use crate::plan::{Axis, Pattern, TransportName, Value, display_bytes};
 
 /// The table as text, with what a reader must know about each column under it.
 #[must_use]
 pub fn table(document: &Document) -> String {
     let mut text = String::new();
     for &pattern in &document.plan.patterns {
-        let has = |transport: &&TransportName| {
-            let mut cells = document.cells.iter();
-            cells.any(|cell| cell.pattern == pattern && cell.transport == **transport)
+        let cells: Vec<_> = document.cells.iter().filter(|cell| cell.pattern == pattern).collect();
+        let columns = Columns::of(document, &cells);
+        let figure = widest(pattern);
+        let side_by_side = beside(columns.iter(), |column| column.title().len().max(figure));
+        let is_swept = columns.iter().any(|column| !column.variant.is_empty());
+        let tables: Vec<String> = if is_swept && side_by_side.len() > 1 {
+            // As many lines as there are variants, rather than tables of a few columns each.
+            let blocks =
+                beside(columns.transports(), |transport| transport.to_string().len().max(figure));
+            blocks.iter().map(|transports| rows_of_variants(document, &cells, transports)).collect()
+        } else {
+            side_by_side.iter().map(|columns| rows_of_sizes(document, &cells, columns)).collect()
         };
-        let columns: Vec<_> = document.plan.transports.iter().filter(has).collect();
-        for columns in beside(&columns, pattern) {
-            let title = title(document, pattern);
-            let _ = writeln!(text, "{title}\n{}\n", block(document, pattern, &columns));
+        for table in tables {
+            let _ = writeln!(text, "{}\n{table}\n", title(document, pattern));
         }
     }
     text.push_str(&notes(document));
-    text
-}
-
-/// What a reader must know about the columns, whatever the face of the report: paths, reasons and
-/// warnings.
-pub(super) fn notes(document: &Document) -> String {
-    let mut text = columns(document);
-    text.push_str(&absences(document));
-    for line in tuned(document) {
-        let _ = writeln!(text, "{line}");
-    }
-    for warning in &document.warnings {
-        let _ = writeln!(text, "warning: {warning}");
-    }
     text
 }
 
@@ -77,48 +79,104 @@ fn widest(pattern: Pattern) -> usize {
     }
 }
 
-/// As many transports side by side as fit a line, then the next.
-fn beside<'a>(transports: &[&'a TransportName], pattern: Pattern) -> Vec<Vec<&'a TransportName>> {
-    let mut blocks: Vec<Vec<&TransportName>> = Vec::new();
-    let mut width = LINE;
-    for &transport in transports {
-        let column = transport.to_string().len().max(widest(pattern)) + 2;
-        width += column;
-        if width > LINE {
-            width = "1023 KiB".len() + column;
+/// As many columns side by side as fit a line, then the next; `width` is that of a column.
+fn beside<T>(columns: impl Iterator<Item = T>, width: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let mut blocks: Vec<Vec<T>> = Vec::new();
+    let mut taken = LINE;
+    for column in columns {
+        let needed = width(&column) + 2;
+        taken += needed;
+        if taken > LINE {
+            taken = "1023 KiB".len() + needed;
             blocks.push(Vec::new());
         }
         if let Some(block) = blocks.last_mut() {
-            block.push(transport);
+            block.push(column);
         }
     }
     blocks
 }
 
-fn block(document: &Document, pattern: Pattern, transports: &[&TransportName]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    let names = transports.iter().map(|transport| transport.to_string());
-    table.set_header(std::iter::once("size".to_owned()).chain(names));
+/// Cells by size and column.
+type Index<'a> = HashMap<(u64, Column<'a>), &'a CellRecord>;
+
+fn index<'a>(cells: &[&'a CellRecord]) -> Index<'a> {
+    cells.iter().map(|&cell| ((cell.size, Column::of(cell)), cell)).collect()
+}
+
+/// A row a size, with every transport in every variant beside the others.
+fn rows_of_sizes(document: &Document, cells: &[&CellRecord], columns: &[Column<'_>]) -> String {
+    let index = index(cells);
+    let header = columns.iter().map(|column| column.title());
+    let mut rows = Rows::new(std::iter::once("size".to_owned()).chain(header));
     for &size in &document.plan.sizes {
-        let cell = |transport: &TransportName| {
-            document.cells.iter().find(|cell| {
-                cell.pattern == pattern && cell.size == size && cell.transport == *transport
-            })
-        };
-        let cells: Vec<_> = transports.iter().map(|transport| cell(transport)).collect();
-        if cells.iter().all(Option::is_none) {
-            continue;
+        let figures: Vec<_> = columns.iter().map(|&column| index.get(&(size, column))).collect();
+        if figures.iter().any(Option::is_some) {
+            let figures = figures
+                .into_iter()
+                .map(|cell| cell.map_or_else(|| "-".to_owned(), |cell| shown(cell)));
+            rows.add(std::iter::once(display_bytes(size).to_string()).chain(figures));
         }
-        let figures = cells.into_iter().map(|cell| cell.map_or_else(|| "-".to_owned(), shown));
-        let first = display_bytes(size).to_string();
-        table.add_row(std::iter::once(first).chain(figures));
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-        column.set_cell_alignment(CellAlignment::Right);
+    rows.shown()
+}
+
+/// A row a size and variant, with the transports beside each other. A transport that the settings
+/// of a row do not touch has its figure in another row of that size.
+fn rows_of_variants(
+    document: &Document,
+    cells: &[&CellRecord],
+    transports: &[&TransportName],
+) -> String {
+    let index = index(cells);
+    let mut seen = BTreeSet::new();
+    let variants = cells.iter().map(|cell| &cell.variant);
+    let mut variants: Vec<_> = variants.filter(|variant| seen.insert(*variant)).collect();
+    variants.sort_by_key(|variant| variant.iter().count());
+    let has = |axis: &Axis| variants.iter().any(|variant| variant.get(*axis).is_some());
+    let axes: Vec<Axis> = Axis::all().filter(has).collect();
+    let header = axes.iter().map(Axis::to_string).chain(transports.iter().map(ToString::to_string));
+    let mut rows = Rows::new(std::iter::once("size".to_owned()).chain(header));
+    for &size in &document.plan.sizes {
+        for &variant in &variants {
+            let columns = transports.iter().map(|transport| Column { transport, variant });
+            let figures: Vec<_> = columns.map(|column| index.get(&(size, column))).collect();
+            if figures.iter().all(Option::is_none) {
+                continue;
+            }
+            let values = axes
+                .iter()
+                .map(|&axis| variant.get(axis).map_or_else(String::new, Value::to_string));
+            let figures =
+                figures.into_iter().map(|cell| cell.map_or_else(String::new, |cell| shown(cell)));
+            rows.add(std::iter::once(display_bytes(size).to_string()).chain(values).chain(figures));
+        }
     }
-    table.trim_fmt()
+    rows.shown()
+}
+
+/// A table of right-aligned columns without lines.
+struct Rows(Table);
+
+impl Rows {
+    fn new(header: impl Iterator<Item = String>) -> Self {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(header);
+        Self(table)
+    }
+
+    fn add(&mut self, row: impl Iterator<Item = String>) {
+        self.0.add_row(row);
+    }
+
+    fn shown(mut self) -> String {
+        for column in self.0.column_iter_mut() {
+            column.set_padding((0, 2));
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        self.0.trim_fmt()
+    }
 }
 
 fn shown(cell: &CellRecord) -> String {
@@ -157,129 +215,13 @@ fn shown(cell: &CellRecord) -> String {
     }
 }
 
-/// Which way each column went, and whether that was proven.
-fn columns(document: &Document) -> String {
-    // Verbs transports go one way all: said once, it is read.
-    let mut ways: Vec<(String, Vec<String>)> = Vec::new();
-    for transport in &document.plan.transports {
-        let measured =
-            |cell: &&CellRecord| cell.transport == *transport && cell.status == Status::Measured;
-        let cells: Vec<_> = document.cells.iter().filter(measured).collect();
-        let Some(path) = cells.iter().find_map(|cell| cell.path.as_ref()) else { continue };
-        let peer = cells.iter().find_map(|cell| cell.peer_path.as_ref());
-        let proof = format!(
-            "{}, {}",
-            proven("client", cells.iter().map(|cell| cell.counters.as_ref())),
-            proven("server", cells.iter().map(|cell| cell.peer_counters.as_ref()))
-        );
-        let peer = peer.map_or_else(String::new, |peer| format!(" -> {}", place(peer)));
-        let way = format!("{}{peer}; {proof}", describe(path));
-        match ways.iter_mut().find(|(known, _)| *known == way) {
-            Some((_, transports)) => transports.push(transport.to_string()),
-            None => ways.push((way, vec![transport.to_string()])),
-        }
-    }
-    let line =
-        |(way, transports): &(String, Vec<String>)| format!("{}: {way}\n", transports.join(", "));
-    ways.iter().map(line).collect()
-}
-
-/// What a search found, which is what to type for it.
-pub(super) fn tuned(document: &Document) -> impl Iterator<Item = String> {
-    document.cells.iter().filter_map(|cell| {
-        let found = cell.settings.as_ref()?.transport.get("tuned")?;
-        let size = display_bytes(cell.size);
-        Some(format!("{} {} {size}: tuned: {found}", cell.transport, cell.pattern))
-    })
-}
-
-/// In how many rows the counters of one side prove the path.
-fn proven<'a>(side: &str, cells: impl Iterator<Item = Option<&'a Counters>>) -> String {
-    let (mut all, mut holding) = (0, 0);
-    for counters in cells {
-        all += 1;
-        let proof = counters.and_then(|counters| counters.proof.as_ref());
-        holding += usize::from(proof.and_then(|proof| proof.holds) == Some(true));
-    }
-    match holding {
-        0 => format!("no counters on the {side}"),
-        holding if holding == all => format!("proven by the {side}'s counters in every row"),
-        holding => format!("proven by the {side}'s counters in {holding} of {all} rows"),
-    }
-}
-
-fn describe(path: &Path) -> String {
-    let kind = match path.kind {
-        PathKind::Infiniband => "InfiniBand",
-        PathKind::Roce => "RoCE",
-        PathKind::SoftRoce => "soft-RoCE",
-        PathKind::Iwarp => "iWARP",
-        PathKind::Ipoib => "IPoIB",
-        PathKind::Ethernet => "Ethernet",
-        PathKind::Other => "other interface",
-        PathKind::Loopback => "loopback",
-    };
-    let emulated = match (&path.backing, path.emulated) {
-        (_, true) => " (EMULATED)".to_owned(),
-        (Some(backing), false) if backing.starts_with("virtual") => format!(" ({backing})"),
-        _ => String::new(),
-    };
-    let mtu = path.mtu.map_or_else(String::new, |mtu| format!(", MTU {mtu}"));
-    format!("{kind}{emulated} {}{mtu}", place(path))
-}
-
-fn place(path: &Path) -> String {
-    let device = path.device.as_ref().map(|device| match path.port {
-        Some(port) => format!("{device} port {port}"),
-        None => device.clone(),
-    });
-    let place = device.or_else(|| path.interface.clone()).unwrap_or_else(|| "?".to_owned());
-    match &path.address {
-        Some(address) => format!("{place} {address}"),
-        None => place,
-    }
-}
-
-/// Each reason once, with the cells it stands for.
-fn absences(document: &Document) -> String {
-    let mut reasons: Vec<(&str, Status, Vec<&CellRecord>)> = Vec::new();
-    for cell in &document.cells {
-        let Some(reason) = &cell.reason else { continue };
-        match reasons
-            .iter_mut()
-            .find(|(known, status, _)| known == reason && *status == cell.status)
-        {
-            Some((_, _, cells)) => cells.push(cell),
-            None => reasons.push((reason, cell.status, vec![cell])),
-        }
-    }
-    let mut text = String::new();
-    for (reason, status, cells) in reasons {
-        let mut transports: Vec<String> = Vec::new();
-        for cell in &cells {
-            let transport = cell.transport.to_string();
-            if !transports.contains(&transport) {
-                transports.push(transport);
-            }
-        }
-        let status = match status {
-            Status::Unsupported => "unsupported",
-            Status::Failed => "failed",
-            Status::Skipped | Status::Measured => "skipped",
-        };
-        let which = match cells.as_slice() {
-            [only] => format!("{} {}", only.pattern, display_bytes(only.size)),
-            several => format!("{} cells", several.len()),
-        };
-        let _ = writeln!(text, "{}: {status} ({which}): {reason}", transports.join(", "));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{CellSettings, Environment, PlanRecord, SCHEMA, Throughput};
+    use crate::{
+        plan::{Sweep, Variant},
+        report::{CellSettings, Environment, Path, PathKind, PlanRecord, SCHEMA, Throughput},
+    };
 
     fn cell(transport: &str, size: u64) -> CellRecord {
         CellRecord {
@@ -287,6 +229,7 @@ mod tests {
             pattern: Pattern::Rate,
             size,
             reply: None,
+            variant: Variant::default(),
             status: Status::Measured,
             reason: None,
             path: Some(Path {
@@ -330,6 +273,7 @@ mod tests {
                 transports: transports.iter().map(|name| name.parse().unwrap()).collect(),
                 patterns: vec![Pattern::Rate],
                 sizes: vec![8, 16],
+                sweep: Sweep::default(),
                 stop: String::new(),
                 warm_up: String::new(),
                 rounds: 1,
@@ -384,5 +328,58 @@ mod tests {
         let columns: Vec<_> = rows.map(|row| (row.len(), row.split_whitespace().count())).collect();
         assert_eq!(columns.iter().map(|(_, count)| count - 1).sum::<usize>(), 13, "{text}");
         assert!(columns.iter().all(|(width, _)| *width <= LINE), "{columns:?}");
+    }
+
+    /// Variants of a push at 8 and 16 B, beside a transport that has none.
+    fn swept(variants: impl Iterator<Item = u64> + Clone) -> Document {
+        let mut cells = Vec::new();
+        for size in [8, 16] {
+            for qp in variants.clone() {
+                let variant = Variant::default()
+                    .with(Axis::Qp, Value::Number(qp))
+                    .with(Axis::Post, Value::Word("plain".to_owned()));
+                cells.push(CellRecord { variant, ..cell("verbs-write", size) });
+            }
+            cells.push(cell("tcp@loopback", size));
+        }
+        document(&["verbs-write", "tcp@loopback"], cells)
+    }
+
+    #[test]
+    fn few_variants_stand_side_by_side() {
+        let text = table(&swept(1..=2));
+        let header = text.lines().nth(1).unwrap();
+        let columns: Vec<_> = header.split_whitespace().collect();
+        let named = |qp: u64| format!("verbs-write[qp={qp},post=plain]");
+        assert_eq!(columns, ["size", &named(1), &named(2), "tcp@loopback"]);
+        assert!(text.contains("\nverbs-write, tcp@loopback: soft-RoCE"), "said once: {text}");
+    }
+
+    #[test]
+    fn many_variants_are_rows_of_which_each_fits_a_line() {
+        let text = table(&swept(1..=5));
+        let rows: Vec<Vec<_>> =
+            text.lines().skip(1).take(13).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0], ["size", "qp", "post", "verbs-write", "tcp@loopback"]);
+        assert_eq!(rows[1], ["8", "B", "1.00"], "what nothing touches has a row of its own");
+        assert_eq!(rows[2], ["8", "B", "1", "plain", "1.00"]);
+        assert_eq!(rows[12], ["16", "B", "5", "plain", "1.00"]);
+        assert!(text.lines().take(14).all(|line| line.len() <= LINE), "{text}");
+    }
+
+    #[test]
+    fn a_line_of_reasons_names_few_variants_and_counts_many() {
+        let mut document = swept(1..=6);
+        for cell in document.cells.iter_mut().filter(|cell| cell.size == 8).take(5) {
+            cell.status = Status::Unsupported;
+            cell.reason = Some("too many".to_owned());
+        }
+        let text = table(&document);
+        let line = "verbs-write in 5 of 6 variants: unsupported (5 cells): too many";
+        assert!(text.contains(line), "{text}");
+        document.cells[4].reason = Some("far too many".to_owned());
+        let text = table(&document);
+        let line = "verbs-write[qp=5,post=plain]: unsupported (rate 8 B): far too many";
+        assert!(text.contains(line), "{text}");
     }
 }

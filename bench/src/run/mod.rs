@@ -13,7 +13,7 @@ use trouble::troubles;
 use crate::{
     clock::Clock,
     engine::{Task, WarmUp, slices},
-    plan::{Cell, Pattern, Plan, Stop, default_depth},
+    plan::{Cell, Plan, Stop},
     report::{CellRecord, Document, OutputError, ResultFile, Status},
     session::{Conversation, Initiating, Slice, SliceError, SliceRecord},
     transport::{Patience, StopReason},
@@ -30,14 +30,10 @@ pub trait Progress {
 /// What is the same for every slice.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// Messages in flight, but in a ping-pong; `None`: [`default_depth`].
-    pub depth: Option<u32>,
     /// What is done before the clock starts, in each slice.
     pub warm_up: WarmUp,
     /// An operation that is not done by then is given up.
     pub patience: Duration,
-    /// Threads on each side, each with connections of its own.
-    pub threads: u32,
     /// Whether the settings of each verbs push are searched for before its first slice.
     pub tune: bool,
 }
@@ -78,7 +74,7 @@ pub fn run<C: Clock + Sync>(
         if tally.is_over() {
             continue;
         }
-        let mut slice = slice(plan, rules, tally, next.round, initiating.affinity.server);
+        let mut slice = slice(plan, rules, tally, next.round, initiating);
         progress.begin(index, order.len(), &slice);
         let measured = if rules.tune && tune::applies(&slice.cell) {
             match tally.found() {
@@ -167,12 +163,15 @@ fn unsteady(cells: &[CellRecord]) -> Option<String> {
     })
 }
 
-fn slice(plan: &Plan, rules: Rules, tally: &Tally, round: u32, server_cpu: Option<u32>) -> Slice {
+fn slice<C>(
+    plan: &Plan,
+    rules: Rules,
+    tally: &Tally,
+    round: u32,
+    initiating: &Initiating<C>,
+) -> Slice {
     let cell = tally.cell().clone();
-    let depth = match cell.pattern {
-        Pattern::Latency => 1,
-        _ => rules.depth.unwrap_or_else(|| default_depth(&cell)),
-    };
+    let settings = initiating.variants.of(&cell.variant);
     let stop = plan.stop.share(round, plan.rounds);
     let task = Task {
         stop,
@@ -181,16 +180,16 @@ fn slice(plan: &Plan, rules: Rules, tally: &Tally, round: u32, server_cpu: Optio
         patience: Patience(rules.patience),
     };
     Slice {
+        depth: settings.depth(&cell),
         cell,
-        depth,
         // A thread without a message would be none.
         threads: match stop {
-            Stop::Messages(all) => rules.threads.min(u32::try_from(all).unwrap_or(u32::MAX)),
-            Stop::After(_) => rules.threads,
+            Stop::Messages(all) => settings.threads.min(u32::try_from(all).unwrap_or(u32::MAX)),
+            Stop::After(_) => settings.threads,
         },
         seed: plan.seed ^ u64::from(round),
         tuning: None,
-        server_cpu,
+        server_cpu: initiating.affinity.server,
         task,
     }
 }
@@ -201,7 +200,7 @@ type Measured = Result<SliceRecord, SliceError>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::RoundRecord;
+    use crate::{plan::Pattern, report::RoundRecord};
 
     #[test]
     fn rounds_that_differ_are_told() {

@@ -154,6 +154,7 @@ impl Tally {
             pattern: self.cell.pattern,
             size: self.cell.size,
             reply: self.cell.reply,
+            variant: self.cell.variant.clone(),
             status: Status::Skipped,
             reason: None,
             path: self.paths.as_ref().map(|(here, _)| here.clone()),

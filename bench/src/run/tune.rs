@@ -44,11 +44,12 @@ pub(super) fn search<C: Clock + Sync>(
     slice: &Slice,
     rules: Rules,
 ) -> Result<Found, SliceError> {
+    let verbs = &initiating.variants.of(&slice.cell.variant).verbs;
     let start = VerbsTuning {
         depth: slice.depth,
-        post_list: initiating.verbs.post_list,
-        completion_moderation: initiating.verbs.completion_moderation,
-        inline: initiating.verbs.inline,
+        post_list: verbs.post_list,
+        completion_moderation: verbs.completion_moderation,
+        inline: verbs.inline,
     };
     let mut trials = 0;
     let mut rate = |tuning: VerbsTuning| {

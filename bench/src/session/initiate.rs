@@ -8,7 +8,7 @@ use std::{
 use fabricbench_ipoib::{PathName, sockets::End};
 
 use super::{
-    Affinity, Conversation, Host, Kept, Slice, SliceError, SliceRecord, VerbsTuning,
+    Affinity, Conversation, Host, Kept, Slice, SliceError, SliceRecord, Variants, VerbsTuning,
     check::check,
     device_watch::DeviceWatch,
     drive::{Driven, drive},
@@ -41,10 +41,8 @@ pub struct Initiating<C> {
     pub control: Option<IpAddr>,
     /// The port verbs use, or why there is none.
     pub port: Result<VerbsPort, TransportError>,
-    /// Options of verbs for the client's side.
-    pub verbs: VerbsSettings,
-    /// Options of verbs for the server's side.
-    pub peer_verbs: VerbsSettings,
+    /// What cells are measured with.
+    pub variants: Variants,
     /// Processors of both sides; the calling thread is bound already.
     pub affinity: Affinity,
     /// Time to connect the data path.
@@ -63,7 +61,12 @@ impl<C: Clock + Sync> Initiating<C> {
         conversation: &mut impl Conversation,
         slice: &Slice,
     ) -> Result<SliceRecord, SliceError> {
-        if let Some(reason) = slice.cell.impossible() {
+        // Of settings that were searched for, none is impossible.
+        let impossible = match slice.tuning {
+            Some(_) => slice.cell.impossible(),
+            None => self.variants.of(&slice.cell.variant).impossible(&slice.cell),
+        };
+        if let Some(reason) = impossible {
             return Err(SliceError::Unsupported(reason));
         }
         match &slice.cell.transport {
@@ -84,22 +87,23 @@ impl<C: Clock + Sync> Initiating<C> {
         if let Err(reason) = &self.there.rdma {
             return Err(SliceError::Unsupported(format!("on the server: {reason}")));
         }
+        let settings = self.variants.of(&slice.cell.variant);
         let plan = PairPlan {
             cell: slice.cell.clone(),
             verbs,
             payload: Payload::new(slice.seed),
             depth: slice.depth,
-            settings: VerbsTuning::apply(slice.tuning, &self.verbs),
+            settings: VerbsTuning::apply(slice.tuning, &settings.verbs),
         };
         // For this cell only: others have no device to be near to.
         let kept = match self.affinity.client {
             Some(_) => None,
-            None => port.processors(&self.verbs.memory).and_then(|near| Kept::on(&near)),
+            None => port.processors(&settings.verbs.memory).and_then(|near| Kept::on(&near)),
         };
         port.begin()?;
         let pairs = self.pairs(port, &plan, slice.threads)?;
         let operation = pairs.first().map_or(verbs.operation, Pair::operation);
-        let mut peer = VerbsTuning::apply(slice.tuning, &self.peer_verbs);
+        let mut peer = VerbsTuning::apply(slice.tuning, &settings.peer_verbs);
         // As this side cuts them, whatever the server's own limit.
         peer.pieces = pairs.first().map_or(Pieces::Whole, Pair::pieces);
         let path = port.path(None);
@@ -147,7 +151,7 @@ impl<C: Clock + Sync> Initiating<C> {
     ) -> Result<Vec<Pair>, TransportError> {
         let mut pairs = vec![Pair::open(port, plan.clone())?];
         for _ in 1..threads {
-            pairs.push(Pair::open(&VerbsPort::open(&self.verbs)?, plan.clone())?);
+            pairs.push(Pair::open(&VerbsPort::open(&plan.settings)?, plan.clone())?);
         }
         Ok(pairs)
     }

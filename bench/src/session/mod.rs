@@ -10,6 +10,7 @@ mod host;
 mod initiate;
 mod ip_path;
 mod respond;
+mod settings;
 mod slice;
 
 use thiserror::Error;
@@ -19,6 +20,7 @@ pub use host::{Host, Observation, RdmaDevice};
 pub use initiate::Initiating;
 pub use ip_path::ip_path;
 pub use respond::{MOST_THREADS, Serving, prepare};
+pub use settings::{Settings, Variants};
 pub use slice::{Slice, SliceRecord, VerbsTuning};
 
 use crate::{

@@ -109,11 +109,9 @@ fn bidirectional_is_the_sum_of_both_directions() {
 fn what_an_operation_has_not_is_told_by_name() {
     let Some(_device) = device() else { return };
     let server = server();
-    let document = document(
-        crate::pair::client(&server, "--transport verbs-read --pattern bandwidth -s 8").end(),
-        4,
-    );
-    let reason = document.cells()[0]["reason"].as_str().unwrap();
+    let options = "--transport verbs-read,verbs-write --pattern bandwidth -s 8 -n 9";
+    let document = run(&server, options, 3);
+    let reason = document.cell("verbs-read", "bandwidth", 8)["reason"].as_str().unwrap();
     assert!(reason.contains("verbs-read is not measured in the pattern bandwidth"), "{reason}");
 }
 

@@ -7,6 +7,7 @@ use clap::{
     builder::{PathBufValueParser, TypedValueParser as _},
 };
 
+use super::sweep::{Varied, parse_varied};
 use crate::{
     cli::{
         DEFAULT_PORT,
@@ -84,6 +85,10 @@ pub(in crate::cli) struct RunArguments {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=MOST_THREADS as i64))]
     pub(super) threads: u32,
+    /// Vary a setting, in all combinations with others that are: depth=1:64:x4, threads=1,2, qp=1,4,
+    /// post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
+    #[arg(long, value_name = "AXIS=VALUES", value_parser = parse_varied)]
+    pub(super) sweep: Vec<Varied>,
     /// Search for the post list, completion moderation, depth and inline size in which each verbs
     /// push is fastest, before it is measured with them
     #[arg(long)]

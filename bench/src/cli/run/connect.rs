@@ -10,7 +10,7 @@ use crate::{
     cli::{Failure, local_server::LocalServer, progress::Shown, say},
     clock::TscClock,
     control::{Client, ConnectError, parse_host},
-    session::{Affinity, Host, Initiating, bind_thread},
+    session::{Affinity, Host, Initiating, Variants, bind_thread},
     transport::{StopSignal, verbs::VerbsPort},
 };
 
@@ -57,21 +57,33 @@ pub(super) fn connect(
     }
 }
 
+/// What stays the same over a run with the settings of `variants`.
+///
+/// # Errors
+/// The client's processor cannot be had.
 pub(super) fn initiating(
     arguments: &RunArguments,
+    mut variants: Variants,
     here: &Host,
     client: &Client,
     stop: StopSignal,
 ) -> Result<Initiating<TscClock>, Failure> {
     let mut verbs = arguments.verbs.client();
-    // Whoever names processors, or wants none, has the last word.
-    verbs.memory.threads_anywhere = arguments.cpus.is_some();
     let port = VerbsPort::open(&verbs);
+    let device = port.as_ref().ok().map(|port| port.port.device.clone());
+    // Whoever names processors, or wants none, has the last word.
+    let threads_anywhere = arguments.cpus.is_some();
+    verbs.memory.threads_anywhere = threads_anywhere;
+    for settings in variants.iter_mut() {
+        settings.verbs.memory.threads_anywhere = threads_anywhere;
+        settings.peer_verbs.memory = settings.verbs.memory;
+        settings.peer_verbs.prefer.clone_from(&device);
+    }
     let near = port.as_ref().ok().and_then(|port| port.processors(&verbs.memory));
     let affinity = match arguments.cpus {
         Some(affinity) => affinity,
-        // Of several threads the scheduler takes better care.
-        None if arguments.threads > 1 => Affinity::default(),
+        // Of several threads the scheduler takes better care; and what is compared runs alike.
+        None if variants.iter().any(|settings| settings.threads > 1) => Affinity::default(),
         None => Affinity::automatic(here, &client.there, near.as_deref().unwrap_or(&[])),
     };
     // Calibrated before it is bound: that sleeps, and may as well do so anywhere.
@@ -79,17 +91,13 @@ pub(super) fn initiating(
     if let Some(cpu) = affinity.client {
         bind_thread(cpu).map_err(Failure::Usage)?;
     }
-    let device = port.as_ref().ok().map(|port| port.port.device.clone());
-    let mut peer_verbs = arguments.verbs.server(device);
-    peer_verbs.memory = verbs.memory;
     Ok(Initiating {
         clock,
         here: here.clone(),
         there: client.there.clone(),
         control: Some(client.address),
         port,
-        verbs,
-        peer_verbs,
+        variants,
         affinity,
         connect_timeout: arguments.timeout,
         stop,

@@ -4,48 +4,53 @@ mod arguments;
 mod connect;
 mod document;
 mod plan;
+mod sweep;
+mod warning;
+
+use std::ffi::OsString;
 
 pub(super) use arguments::RunArguments;
 
 use self::{
     arguments::Format,
     connect::{connect, initiating},
-    document::{document, plan_record, warnings},
-    plan::{plan, seed},
+    document::{document, plan_record},
+    plan::{plan, refuse_impossible, seed},
+    sweep::{sweep, variants},
+    warning::{cut_moderation, most_polling, warnings},
 };
 use super::{Exit, Failure, complain, print, progress::Shown, serve::stop_on_signals};
 use crate::{
     engine::WarmUp,
-    plan::{Cell, Plan, TransportName},
+    plan::Plan,
     report::{Document, PerftestColumns, ResultFile, Status, csv, long, perftest, table},
-    run::{Rules, RunError, unmeasured},
-    session::Host,
-    transport::{CompletionMode, StopReason, StopSignal},
+    run::{Rules, RunError},
+    session::{Host, Variants},
+    transport::{StopReason, StopSignal},
 };
 
-pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
+/// Carries out what `arguments` say; `words` is the command line that they were read from.
+///
+/// # Errors
+/// The arguments make no sense, or the run did not begin.
+pub(super) fn run(arguments: &RunArguments, words: &[OsString]) -> Result<Exit, Failure> {
     if arguments.report_gbits && arguments.format != Format::Perftest {
         return Err(Failure::Usage(
             "--report_gbits belongs to --format perftest; the other formats are in MB/s (10^6 bytes)"
                 .to_owned(),
         ));
     }
-    let list = arguments.verbs.client().post_list;
-    if let Some(depth) = arguments.depth
-        && list > depth
-    {
-        return Err(Failure::Usage(format!(
-            "--post-list {list} posts more at once than the {depth} in flight of --depth; give a \
-             shorter list or a larger depth"
-        )));
-    }
-    let plan = plan(arguments, arguments.host.is_none(), seed(arguments))?;
+    let sweep = sweep(arguments, words)?;
+    let plan = plan(arguments, &sweep, arguments.host.is_none(), seed(arguments))?;
+    let variants = variants(arguments, words, &plan)?;
+    refuse_impossible(&plan, &variants)?;
     let stop = stop_on_signals()?;
     let here = Host::here().map_err(Failure::Error)?;
     let mut document = document(arguments, &plan, &here);
     let mut shown = Shown::new(arguments.progress);
 
-    let outcome = measure(arguments, plan, here, &stop, &mut document, &mut shown);
+    let outcome =
+        measure((arguments, words), (plan, variants), here, &stop, &mut document, &mut shown);
     shown.end();
     // Whatever happened, standard output gets one whole document of what there is.
     if let Err(Ended::NotBegun(failure)) = outcome {
@@ -79,15 +84,16 @@ enum Ended {
 }
 
 fn measure(
-    arguments: &RunArguments,
-    plan: Plan,
+    (arguments, words): (&RunArguments, &[OsString]),
+    (plan, variants): (Plan, Variants),
     here: Host,
     stop: &StopSignal,
     document: &mut Document,
     shown: &mut Shown,
 ) -> Result<(), Ended> {
     let not_begun = |document: &mut Document, file: Option<&ResultFile>, failure: Failure| {
-        document.cells = unmeasured(&plan, &format!("the run did not begin: {failure}"));
+        let reason = format!("the run did not begin: {failure}");
+        document.cells.iter_mut().for_each(|cell| cell.reason = Some(reason.clone()));
         // The failure says more than that it could not be written down as well.
         let _ = file.map(|file| file.finish(document));
         Ended::NotBegun(failure)
@@ -112,28 +118,27 @@ fn measure(
         }
     };
     document.server = Some(client.there.environment.clone());
-    let verbs = |cell: &Cell| matches!(cell.transport, TransportName::Verbs(_));
-    let polls = arguments.verbs.client().completions == CompletionMode::Poll
-        && plan.cells.iter().any(verbs);
-    document.warnings = warnings(&here, &client.there, arguments.threads, polls);
-    let initiating = match initiating(arguments, &here, &client, stop.clone()) {
+    let (plan, variants) =
+        if arguments.transport.is_empty() && here.shares_network_with(&client.there) {
+            // Whatever name the server was given: traffic between the two never leaves this host.
+            let plan = self::plan::plan(arguments, &plan.sweep, true, plan.seed);
+            let plan = plan.map_err(Ended::NotBegun)?;
+            let variants = self::sweep::variants(arguments, words, &plan);
+            document.plan = plan_record(arguments, &plan);
+            (plan, variants.map_err(Ended::NotBegun)?)
+        } else {
+            (plan, variants)
+        };
+    document.warnings = warnings(&here, &client.there, most_polling(&plan, &variants));
+    document.warnings.extend(cut_moderation(arguments, &plan, &variants));
+    let initiating = match initiating(arguments, variants, &here, &client, stop.clone()) {
         Ok(initiating) => initiating,
         Err(failure) => return Err(not_begun(document, file, failure)),
     };
-    let plan = if arguments.transport.is_empty() && here.shares_network_with(&client.there) {
-        // Whatever name the server was given: traffic between the two never leaves this host.
-        let plan = self::plan::plan(arguments, true, plan.seed).map_err(Ended::NotBegun)?;
-        document.plan = plan_record(arguments, &plan);
-        plan
-    } else {
-        plan
-    };
     let rules = Rules {
-        depth: arguments.depth,
         warm_up: WarmUp { messages: arguments.warm_up, ..WarmUp::default() },
         patience: arguments.timeout,
         tune: arguments.tune,
-        threads: arguments.threads,
     };
     let outcome = crate::run::run(&plan, rules, &initiating, &mut client, document, file, shown);
     client.end();

@@ -5,7 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::{RunArguments, arguments::ServiceName};
 use crate::{
     cli::Failure,
-    plan::{Pattern, Plan, Service, Sizes, Stop, TransportName, VerbsName},
+    plan::{Axis, Cell, Pattern, Plan, Service, Sizes, Stop, Sweep, TransportName, VerbsName},
+    session::Variants,
 };
 
 /// The whole numbers that jq and JavaScript read exactly: a seed from a document must make the same
@@ -22,7 +23,12 @@ pub(super) fn seed(arguments: &RunArguments) -> u64 {
 }
 
 /// `local`: both sides are on this host, as far as is known.
-pub(super) fn plan(arguments: &RunArguments, local: bool, seed: u64) -> Result<Plan, Failure> {
+pub(super) fn plan(
+    arguments: &RunArguments,
+    sweep: &Sweep,
+    local: bool,
+    seed: u64,
+) -> Result<Plan, Failure> {
     let transports = transports(arguments, local)?;
     let mut patterns = Vec::new();
     if arguments.bidirectional {
@@ -49,7 +55,7 @@ pub(super) fn plan(arguments: &RunArguments, local: bool, seed: u64) -> Result<P
         Stop::Messages(all) => arguments.rounds.min(u32::try_from(all).unwrap_or(u32::MAX)),
         Stop::After(_) => arguments.rounds,
     };
-    let plan = Plan::new(&transports, &patterns, &sizes, stop, rounds, seed);
+    let plan = Plan::new(&transports, &patterns, &sizes, stop, rounds, seed).swept(sweep.clone());
     match arguments.reply_size {
         Some(_) if !plan.cells.iter().any(|cell| cell.pattern == Pattern::Calls) => {
             Err(Failure::Usage(
@@ -59,6 +65,39 @@ pub(super) fn plan(arguments: &RunArguments, local: bool, seed: u64) -> Result<P
         Some(size) => Ok(plan.with_reply(size)),
         None => Ok(plan),
     }
+}
+
+/// Refuses a plan of which nothing can be measured, whatever the hosts, or none of what the settings
+/// of a list of posts are for.
+///
+/// # Errors
+/// Why not, and what would be possible.
+pub(super) fn refuse_impossible(plan: &Plan, variants: &Variants) -> Result<(), Failure> {
+    let reason = |cell: &Cell| variants.of(&cell.variant).impossible(cell);
+    let listed = |cell: &&Cell| {
+        Axis::PostList.touches(&cell.transport, cell.pattern) && cell.impossible().is_none()
+    };
+    let reasons = all(plan.cells.iter().map(reason))
+        .or_else(|| all(plan.cells.iter().filter(listed).map(reason)));
+    match reasons {
+        None => Ok(()),
+        Some(reasons) => Err(Failure::Usage(reasons.join("; "))),
+    }
+}
+
+/// The most reasons that are told at once: one line is to stay one.
+const MOST_REASONS: usize = 3;
+
+/// The first of the different reasons if there is one for each, and for one at least.
+fn all(reasons: impl Iterator<Item = Option<String>>) -> Option<Vec<String>> {
+    let mut different = Vec::new();
+    for reason in reasons {
+        let reason = reason?;
+        if different.len() < MOST_REASONS && !different.contains(&reason) {
+            different.push(reason);
+        }
+    }
+    (!different.is_empty()).then_some(different)
 }
 
 fn transports(arguments: &RunArguments, local: bool) -> Result<Vec<TransportName>, Failure> {

@@ -11,6 +11,13 @@ use crate::{
 /// Sends between two signalled ones in a ping-pong, where at most one is in flight.
 const PINGS_PER_SIGNAL: u32 = 16;
 
+/// The most sends between two signalled ones with `depth` in flight: at least four completions a
+/// depth, so that the queue is refilled before it runs dry.
+#[must_use]
+pub fn largest_moderation(depth: u32) -> u32 {
+    (depth / 4).max(1)
+}
+
 impl Pair {
     /// Whether messages go inline: as far as the queue pair allows (asked of it, not of a table; it
     /// may allow more than was asked for) and no further than was wished.
@@ -57,8 +64,10 @@ impl Pair {
             // Its pieces take many places, which are to come free with each.
             Pattern::Latency if self.message.is_split() => 1,
             Pattern::Latency => PINGS_PER_SIGNAL,
-            // At least four completions a depth, so that the queue is refilled before it runs dry.
-            _ => self.plan.settings.completion_moderation.clamp(1, (self.plan.depth / 4).max(1)),
+            _ => {
+                let most = largest_moderation(self.plan.depth);
+                self.plan.settings.completion_moderation.clamp(1, most)
+            }
         }
     }
 

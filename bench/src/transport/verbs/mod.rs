@@ -37,6 +37,7 @@ mod stamp;
 mod word;
 
 pub use extended::PostMode;
+pub use in_force::largest_moderation;
 pub use manager::ManagedResponder;
 pub use memory::{MemorySettings, Node, PageSize};
 pub use opening::{VerbsInitiator, VerbsOpening};

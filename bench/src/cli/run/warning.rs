@@ -1,0 +1,121 @@
+//! What a reader must know before believing a figure, as far as it is known before measuring.
+
+use super::RunArguments;
+use crate::{
+    observe::is_emulated_machine,
+    plan::{Axis, Cell, Plan, TransportName},
+    session::{Host, Variants},
+    transport::{CompletionMode, verbs::largest_moderation},
+};
+
+/// What of the two hosts, and of `threads` of verbs that poll on each, a reader must know.
+pub(super) fn warnings(here: &Host, there: &Host, threads: u32) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let emulated =
+        [("client", here), ("server", there)].map(|(side, host)| (side, is_emulated(host)));
+    let who = match emulated {
+        [(_, false), (_, false)] => None,
+        [(_, true), (_, true)] => Some("client and server are both emulated machines".to_owned()),
+        [(side, true), _] | [_, (side, true)] => Some(format!("the {side} is an emulated machine")),
+    };
+    if let Some(who) = who {
+        warnings.push(format!(
+            "{who} (QEMU TCG): times there say nothing of any real machine; only ratios within \
+             this run mean something"
+        ));
+    }
+    let (wanted, had) = if here.shares_kernel_with(there) {
+        (threads.saturating_mul(2), here.environment.cpus)
+    } else {
+        (threads, here.environment.cpus.into_iter().chain(there.environment.cpus).min())
+    };
+    if let Some(had) = had
+        && wanted > had
+    {
+        warnings.push(format!(
+            "{wanted} verbs threads poll on {had} processors: they wait for one another's turn, which \
+             the figures show and not the fabric; use fewer --threads, or -e"
+        ));
+    }
+    warnings
+}
+
+/// The most threads that wait for verbs on one side without giving up their processor.
+pub(super) fn most_polling(plan: &Plan, variants: &Variants) -> u32 {
+    let verbs = plan.cells.iter().filter(|cell| matches!(cell.transport, TransportName::Verbs(_)));
+    let settings = verbs.map(|cell| variants.of(&cell.variant));
+    let polling = settings.filter(|settings| settings.verbs.completions == CompletionMode::Poll);
+    polling.map(|settings| settings.threads).max().unwrap_or(0)
+}
+
+/// Completion moderation that was asked for and is not had: a quarter of the depth is the most.
+pub(super) fn cut_moderation(
+    arguments: &RunArguments,
+    plan: &Plan,
+    variants: &Variants,
+) -> Option<String> {
+    let asked = |cell: &&Cell| {
+        Axis::CqMod.touches(&cell.transport, cell.pattern)
+            && (arguments.verbs.asked_moderation().is_some()
+                || cell.variant.get(Axis::CqMod).is_some())
+    };
+    let cells: Vec<_> = plan.cells.iter().filter(asked).collect();
+    let cut = |cell: &&&Cell| {
+        let settings = variants.of(&cell.variant);
+        settings.verbs.completion_moderation > largest_moderation(settings.depth(cell))
+    };
+    let count = cells.iter().filter(cut).count();
+    // A search replaces what was asked for.
+    (count > 0 && !arguments.tune).then(|| {
+        format!(
+            "-Q (--cq-mod) is cut to a quarter of the depth in {count} of {} cells: what was in \
+             force is in `settings.transport`; give a larger -t",
+            cells.len()
+        )
+    })
+}
+
+fn is_emulated(host: &Host) -> bool {
+    is_emulated_machine(&host.environment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Environment;
+
+    fn host(boot: &str, cpus: u32, virtualization: Option<&str>) -> Host {
+        Host {
+            environment: Environment {
+                cpus: Some(cpus),
+                virtualization: virtualization.map(str::to_owned),
+                ..Environment::default()
+            },
+            interfaces: Vec::new(),
+            boot: Some(boot.to_owned()),
+            network_namespace: None,
+            rdma: Err(String::new()),
+        }
+    }
+
+    #[test]
+    fn emulated_machines_are_told_in_one_line() {
+        let (real, emulated) = (host("a", 8, None), host("b", 8, Some("qemu-tcg")));
+        assert_eq!(warnings(&real, &real, 1), Vec::<String>::new());
+        let one = warnings(&real, &emulated, 1);
+        assert!(one.len() == 1 && one[0].starts_with("the server is an emulated"), "{one:?}");
+        let both = warnings(&emulated, &emulated, 1);
+        assert!(both.len() == 1 && both[0].starts_with("client and server are"), "{both:?}");
+    }
+
+    #[test]
+    fn more_polling_threads_than_processors_are_told() {
+        let (here, there) = (host("a", 4, None), host("b", 2, None));
+        assert!(warnings(&here, &here, 2).is_empty());
+        let shared = warnings(&here, &here, 3);
+        assert!(shared[0].starts_with("6 verbs threads poll on 4 processors"), "{shared:?}");
+        assert!(warnings(&here, &there, 2).is_empty());
+        assert!(warnings(&here, &there, 3)[0].starts_with("3 verbs threads poll on 2"));
+        assert!(warnings(&here, &there, 0).is_empty(), "who sleeps gives up its turn");
+    }
+}

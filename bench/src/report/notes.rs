@@ -1,0 +1,139 @@
+//! What stands under the figures, whatever the face of the report: which way each column went and
+//! whether that is proven, why figures are missing, what a search found, and warnings.
+
+use std::{collections::HashMap, fmt::Write as _};
+
+use super::{
+    CellRecord, Counters, Document, Path, PathKind, Status,
+    column::{Column, Columns},
+};
+use crate::plan::display_bytes;
+
+/// What a reader must know about the columns, whatever the face of the report: paths, reasons and
+/// warnings.
+pub(super) fn notes(document: &Document) -> String {
+    let columns = Columns::of(document, &document.cells.iter().collect::<Vec<_>>());
+    let mut text = ways(document, &columns);
+    text.push_str(&absences(document, &columns));
+    for line in tuned(document) {
+        let _ = writeln!(text, "{line}");
+    }
+    for warning in &document.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    text
+}
+
+/// Which way each column went, and whether that was proven.
+fn ways(document: &Document, columns: &Columns<'_>) -> String {
+    // Verbs transports go one way all: said once, it is read.
+    let mut ways: Vec<(String, Vec<Column<'_>>)> = Vec::new();
+    let mut measured: HashMap<Column<'_>, Vec<&CellRecord>> = HashMap::new();
+    for cell in document.cells.iter().filter(|cell| cell.status == Status::Measured) {
+        measured.entry(Column::of(cell)).or_default().push(cell);
+    }
+    for column in columns.iter() {
+        let Some(cells) = measured.get(&column) else { continue };
+        let Some(path) = cells.iter().find_map(|cell| cell.path.as_ref()) else { continue };
+        let peer = cells.iter().find_map(|cell| cell.peer_path.as_ref());
+        let proof = format!(
+            "{}, {}",
+            proven("client", cells.iter().map(|cell| cell.counters.as_ref())),
+            proven("server", cells.iter().map(|cell| cell.peer_counters.as_ref()))
+        );
+        let peer = peer.map_or_else(String::new, |peer| format!(" -> {}", place(peer)));
+        let way = format!("{}{peer}; {proof}", describe(path));
+        match ways.iter_mut().find(|(known, _)| *known == way) {
+            Some((_, columns)) => columns.push(column),
+            None => ways.push((way, vec![column])),
+        }
+    }
+    let line = |(way, of): &(String, Vec<Column<'_>>)| format!("{}: {way}\n", columns.named(of));
+    ways.iter().map(line).collect()
+}
+
+/// What a search found, which is what to type for it.
+pub(super) fn tuned(document: &Document) -> impl Iterator<Item = String> {
+    document.cells.iter().filter_map(|cell| {
+        let found = cell.settings.as_ref()?.transport.get("tuned")?;
+        let size = display_bytes(cell.size);
+        Some(format!("{} {} {size}: tuned: {found}", cell.label(), cell.pattern))
+    })
+}
+
+/// In how many rows the counters of one side prove the path.
+fn proven<'a>(side: &str, cells: impl Iterator<Item = Option<&'a Counters>>) -> String {
+    let (mut all, mut holding) = (0, 0);
+    for counters in cells {
+        all += 1;
+        let proof = counters.and_then(|counters| counters.proof.as_ref());
+        holding += usize::from(proof.and_then(|proof| proof.holds) == Some(true));
+    }
+    match holding {
+        0 => format!("no counters on the {side}"),
+        holding if holding == all => format!("proven by the {side}'s counters in every row"),
+        holding => format!("proven by the {side}'s counters in {holding} of {all} rows"),
+    }
+}
+
+fn describe(path: &Path) -> String {
+    let kind = match path.kind {
+        PathKind::Infiniband => "InfiniBand",
+        PathKind::Roce => "RoCE",
+        PathKind::SoftRoce => "soft-RoCE",
+        PathKind::Iwarp => "iWARP",
+        PathKind::Ipoib => "IPoIB",
+        PathKind::Ethernet => "Ethernet",
+        PathKind::Other => "other interface",
+        PathKind::Loopback => "loopback",
+    };
+    let emulated = match (&path.backing, path.emulated) {
+        (_, true) => " (EMULATED)".to_owned(),
+        (Some(backing), false) if backing.starts_with("virtual") => format!(" ({backing})"),
+        _ => String::new(),
+    };
+    let mtu = path.mtu.map_or_else(String::new, |mtu| format!(", MTU {mtu}"));
+    format!("{kind}{emulated} {}{mtu}", place(path))
+}
+
+fn place(path: &Path) -> String {
+    let device = path.device.as_ref().map(|device| match path.port {
+        Some(port) => format!("{device} port {port}"),
+        None => device.clone(),
+    });
+    let place = device.or_else(|| path.interface.clone()).unwrap_or_else(|| "?".to_owned());
+    match &path.address {
+        Some(address) => format!("{place} {address}"),
+        None => place,
+    }
+}
+
+/// Each reason once, with the cells it stands for.
+fn absences(document: &Document, columns: &Columns<'_>) -> String {
+    let mut reasons: Vec<(&str, Status, Vec<&CellRecord>)> = Vec::new();
+    for cell in &document.cells {
+        let Some(reason) = &cell.reason else { continue };
+        match reasons
+            .iter_mut()
+            .find(|(known, status, _)| known == reason && *status == cell.status)
+        {
+            Some((_, _, cells)) => cells.push(cell),
+            None => reasons.push((reason, cell.status, vec![cell])),
+        }
+    }
+    let mut text = String::new();
+    for (reason, status, cells) in reasons {
+        let status = match status {
+            Status::Unsupported => "unsupported",
+            Status::Failed => "failed",
+            Status::Skipped | Status::Measured => "skipped",
+        };
+        let of: Vec<_> = cells.iter().map(|cell| Column::of(cell)).collect();
+        let which = match cells.as_slice() {
+            [only] => format!("{} {}", only.pattern, display_bytes(only.size)),
+            several => format!("{} cells", several.len()),
+        };
+        let _ = writeln!(text, "{}: {status} ({which}): {reason}", columns.named(&of));
+    }
+    text
+}

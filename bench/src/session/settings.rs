@@ -1,0 +1,132 @@
+//! What cells are measured with: the settings of the run, and those of each variant.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    plan::{Axis, Cell, Pattern, Variant, default_depth},
+    transport::VerbsSettings,
+};
+
+/// Everything that options set and a sweep may vary, on both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Messages in flight in a push; `None`: [`default_depth`].
+    pub depth: Option<u32>,
+    /// Threads on each side, each with connections of its own.
+    pub threads: u32,
+    /// Options of verbs for the client's side.
+    pub verbs: VerbsSettings,
+    /// Options of verbs for the server's side.
+    pub peer_verbs: VerbsSettings,
+}
+
+impl Settings {
+    /// Messages in flight in `cell`.
+    #[must_use]
+    pub fn depth(&self, cell: &Cell) -> u32 {
+        match cell.pattern {
+            Pattern::Latency => 1,
+            _ => self.depth.unwrap_or_else(|| default_depth(cell)),
+        }
+    }
+
+    /// Why `cell` cannot be measured with these, whatever the hosts; `None` if it can.
+    #[must_use]
+    pub fn impossible(&self, cell: &Cell) -> Option<String> {
+        if let Some(reason) = cell.impossible() {
+            return Some(reason);
+        }
+        let (list, depth) = (self.verbs.post_list, self.depth(cell));
+        // Under the depth by size, a list that is the run's is cut where messages are large; one that
+        // the cell bears in its name is not.
+        let meant = self.depth.is_some() || cell.variant.get(Axis::PostList).is_some();
+        let listed = Axis::PostList.touches(&cell.transport, cell.pattern);
+        (listed && meant && list > depth).then(|| {
+            format!(
+                "--post-list {list} posts more at once than the {depth} in flight of --depth; give \
+                 a shorter list or a larger depth"
+            )
+        })
+    }
+}
+
+/// The settings of the run, and of each variant that a sweep plans.
+#[derive(Debug, Clone)]
+pub struct Variants {
+    run: Settings,
+    own: BTreeMap<Variant, Settings>,
+}
+
+impl Variants {
+    /// `run` for cells without a variant, `own` for those with one.
+    #[must_use]
+    pub fn new(run: Settings, own: BTreeMap<Variant, Settings>) -> Self {
+        Self { run, own }
+    }
+
+    /// The settings of `variant`.
+    #[must_use]
+    pub fn of(&self, variant: &Variant) -> &Settings {
+        self.own.get(variant).unwrap_or(&self.run)
+    }
+
+    /// All of them, those of the run first.
+    pub fn iter(&self) -> impl Iterator<Item = &Settings> {
+        std::iter::once(&self.run).chain(self.own.values())
+    }
+
+    /// All of them, to be changed alike.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Settings> {
+        std::iter::once(&mut self.run).chain(self.own.values_mut())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Value;
+
+    fn settings(depth: Option<u32>, post_list: u32) -> Settings {
+        let verbs = VerbsSettings { post_list, ..VerbsSettings::default() };
+        Settings { depth, threads: 1, peer_verbs: verbs.clone(), verbs }
+    }
+
+    fn cell(transport: &str, pattern: Pattern, size: u64) -> Cell {
+        Cell::new(transport.parse().unwrap(), pattern, size)
+    }
+
+    #[test]
+    fn a_list_longer_than_the_depth_is_impossible_where_there_are_lists() {
+        let push = cell("verbs-write", Pattern::Bandwidth, 8);
+        let reason = settings(Some(16), 64).impossible(&push).unwrap();
+        assert!(reason.contains("--post-list 64") && reason.contains("the 16 in flight"));
+        assert_eq!(settings(Some(64), 64).impossible(&push), None);
+        for other in [
+            cell("verbs-write", Pattern::Latency, 8),
+            cell("verbs-compare-swap", Pattern::Rate, 8),
+            cell("tcp@lo", Pattern::Bandwidth, 8),
+        ] {
+            assert_eq!(settings(Some(16), 64).impossible(&other), None, "{other}");
+        }
+    }
+
+    /// 8 MiB in flight are eight messages of 1 MiB.
+    #[test]
+    fn under_the_depth_by_size_only_a_list_in_the_cells_name_is_impossible() {
+        let large = cell("verbs-write", Pattern::Bandwidth, 1 << 20);
+        assert_eq!(settings(None, 64).impossible(&large), None);
+        let variant = Variant::default().with(Axis::PostList, Value::Number(64));
+        let named = Cell { variant, ..large };
+        assert!(settings(None, 64).impossible(&named).unwrap().contains("the 8 in flight"));
+    }
+
+    #[test]
+    fn a_variant_without_settings_of_its_own_has_the_runs() {
+        let variant = Variant::default().with(Axis::Depth, Value::Number(4));
+        let own = BTreeMap::from([(variant.clone(), settings(Some(4), 1))]);
+        let variants = Variants::new(settings(None, 1), own);
+        assert_eq!(variants.of(&variant).depth, Some(4));
+        assert_eq!(variants.of(&Variant::default()).depth, None);
+        assert_eq!(variants.iter().count(), 2);
+    }
+}
