@@ -15,7 +15,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Against hanging: nothing that is waited for here takes so long unless it is stuck.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// `fabricbench` with arguments as a shell splits them at spaces.
 pub fn fabricbench(arguments: &str) -> Command {
