@@ -21,6 +21,8 @@ pub enum Axis {
     Depth,
     /// Threads on each side.
     Threads,
+    /// Connections of each thread.
+    Connections,
     /// Queue pairs.
     Qp,
     /// Messages posted by one call.
@@ -44,9 +46,10 @@ pub enum Axis {
 type Row = (Axis, &'static str, fn(&TransportName, Pattern) -> bool);
 
 /// Axis, its name, and whether it means anything to a transport in a pattern.
-const TABLE: [Row; 11] = [
+const TABLE: [Row; 12] = [
     (Axis::Depth, "depth", has_depth),
     (Axis::Threads, "threads", |_, _| true),
+    (Axis::Connections, "connections", has_connections),
     (Axis::Qp, "qp", is_pipelined),
     (Axis::PostList, "post-list", is_listed),
     (Axis::CqMod, "cq-mod", is_pipelined),
@@ -69,6 +72,11 @@ fn operation(transport: &TransportName) -> Option<VerbsOperation> {
 
 fn is_verbs(transport: &TransportName, _: Pattern) -> bool {
     operation(transport).is_some()
+}
+
+/// More than one of its sockets can be busy at once.
+fn has_connections(transport: &TransportName, pattern: Pattern) -> bool {
+    operation(transport).is_none() && pattern != Pattern::Latency
 }
 
 /// It decides how many messages are under way.
@@ -284,11 +292,13 @@ mod tests {
             touching("verbs-compare-swap", Pattern::Rate),
             [&["depth", "threads", "qp", "cq-mod"][..], &of_verbs].concat()
         );
-        assert_eq!(touching("grpc@ipoib", Pattern::Bandwidth), ["depth", "threads"]);
+        let streams = ["threads", "connections"];
+        let fitted = [&["depth"][..], &streams].concat();
+        assert_eq!(touching("grpc@ipoib", Pattern::Bandwidth), fitted);
         assert_eq!(touching("grpc@ipoib", Pattern::Latency), ["threads"]);
-        assert_eq!(touching("tcp@ipoib", Pattern::Bandwidth), ["threads"]);
+        assert_eq!(touching("tcp@ipoib", Pattern::Bandwidth), streams);
         for pattern in [Pattern::Fetch, Pattern::Calls] {
-            assert_eq!(touching("tcp@ipoib", pattern), ["depth", "threads"]);
+            assert_eq!(touching("tcp@ipoib", pattern), fitted);
         }
     }
 

@@ -25,6 +25,7 @@ pub fn long(document: &Document) -> String {
         "messages/s",
         "CPU us",
         "peer CPU us",
+        "conns",
         "retrans",
         "TCP rtt us",
         "status",
@@ -41,7 +42,7 @@ pub fn long(document: &Document) -> String {
     let table = table.trim_fmt();
     format!(
         "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones; MB = 10^6 bytes; CPU: processor time of \
-         each process a message; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
+         each process a message; conns: TCP connections that the client's kernel counts; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
          smoothed round trip time at the end of a slice\n\n{}",
         notes(document)
     )
@@ -86,6 +87,8 @@ fn row(cell: &CellRecord) -> Vec<String> {
         figure(throughput.map(|rate| rate.messages_per_s)),
         processor(cell, |cost| cost.client_ns),
         processor(cell, |cost| cost.server_ns),
+        tcp.and_then(|tcp| tcp.client.as_ref())
+            .map_or_else(|| "-".to_owned(), |client| client.connections.to_string()),
         tcp.and_then(TcpRecord::retransmits)
             .map_or_else(|| "-".to_owned(), |count| count.to_string()),
         figure(rtt.map(|rtt| rtt.mean)),

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// are closed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TcpRecord {
+    /// Connections that were asked for, of all threads together.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub asked: Option<u64>,
     /// The client's ends.
     pub client: Option<TcpSide>,
     /// The server's ends.
@@ -185,6 +188,15 @@ impl TcpRecord {
         self.client = side(self.client.take(), later.client);
         self.server = side(self.server.take(), later.server);
         self.reason = self.reason.take().or(later.reason);
+        self.asked = later.asked;
+    }
+
+    /// Whether either kernel counts other connections than were asked for.
+    #[must_use]
+    pub fn is_miscounted(&self) -> bool {
+        let sides = [&self.client, &self.server].into_iter().flatten();
+        let counted = |side: &TcpSide| self.asked.is_some_and(|asked| side.connections != asked);
+        sides.into_iter().any(counted)
     }
 
     /// Segments sent again on both sides; `None` if neither is known.
@@ -214,7 +226,7 @@ mod tests {
     }
 
     fn record(client: TcpSide) -> TcpRecord {
-        TcpRecord { client: Some(client), server: Some(TcpSide::default()), reason: None }
+        TcpRecord { client: Some(client), server: Some(TcpSide::default()), ..TcpRecord::default() }
     }
 
     #[test]

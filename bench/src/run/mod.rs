@@ -187,6 +187,7 @@ fn slice<C>(
             Stop::Messages(all) => settings.threads.min(u32::try_from(all).unwrap_or(u32::MAX)),
             Stop::After(_) => settings.threads,
         },
+        connections: settings.connections,
         seed: plan.seed ^ u64::from(round),
         tuning: None,
         server_cpu: initiating.affinity.server,

@@ -7,7 +7,7 @@ use fabricbench_verbs::counters::{Class, meaning};
 
 use crate::{
     plan::TransportName,
-    report::{CellRecord, Counters},
+    report::{CellRecord, Counters, TcpRecord, TcpSide},
 };
 
 /// One warning a transport whose counters tell of trouble; and one for what was lost for good.
@@ -44,6 +44,7 @@ pub(super) fn troubles(cells: &[CellRecord]) -> Vec<String> {
             ));
         }
         warnings.extend(retransmissions(transport, &cells));
+        warnings.extend(miscounted(transport, &cells));
         let losses = || cells.iter().filter_map(|cell| cell.loss);
         let (sent, lost) =
             losses().fold((0, 0), |(sent, lost), loss| (sent + loss.sent, lost + loss.lost));
@@ -55,6 +56,25 @@ pub(super) fn troubles(cells: &[CellRecord]) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// A warning if a kernel counts other connections than were asked for.
+fn miscounted(transport: &TransportName, cells: &[&CellRecord]) -> Option<String> {
+    let tcp = |cell: &&CellRecord| cell.tcp.clone().filter(TcpRecord::is_miscounted);
+    let wrong: Vec<_> = cells.iter().filter_map(tcp).collect();
+    let first = wrong.first()?;
+    let count = |side: &Option<TcpSide>| {
+        side.as_ref().map_or_else(|| "?".to_owned(), |side| side.connections.to_string())
+    };
+    Some(format!(
+        "{transport}: in {} of {} cells the kernels count other connections than were asked for: {} of \
+         {} on the client, {} on the server",
+        wrong.len(),
+        cells.len(),
+        count(&first.client),
+        first.asked.unwrap_or(0),
+        count(&first.server)
+    ))
 }
 
 /// A warning if TCP sent so much again on either side of any cell that it counts.
@@ -95,7 +115,7 @@ mod tests {
     use super::*;
     use crate::{
         plan::{Cell, Pattern},
-        report::{Loss, TcpRecord, TcpSide},
+        report::Loss,
         run::tally::Tally,
     };
 
@@ -116,6 +136,21 @@ mod tests {
         assert!(warnings[0].contains("in 1 of 2 cells"), "{warnings:?}");
         assert!(warnings[0].ends_with("not ready: completer_retry_err 2"), "{warnings:?}");
         assert!(warnings[1].contains("3 of 100 messages were lost"), "{warnings:?}");
+    }
+
+    #[test]
+    fn connections_that_are_missing_are_called_out() {
+        let cell = Cell::new("grpc@loopback".parse().unwrap(), Pattern::Bandwidth, 8);
+        let side = |connections| Some(TcpSide { connections, ..TcpSide::default() });
+        let with = |client, server| {
+            let asked = Some(4);
+            let tcp = TcpRecord { asked, client: side(client), server: side(server), reason: None };
+            CellRecord { tcp: Some(tcp), ..Tally::new(cell.clone()).record() }
+        };
+        assert_eq!(troubles(&[with(4, 4)]), Vec::<String>::new());
+        let warnings = troubles(&[with(4, 4), with(1, 4)]);
+        assert!(warnings[0].contains("in 1 of 2 cells"), "{warnings:?}");
+        assert!(warnings[0].ends_with("1 of 4 on the client, 4 on the server"), "{warnings:?}");
     }
 
     #[test]

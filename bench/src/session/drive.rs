@@ -221,6 +221,7 @@ mod tests {
             cell: Cell::new("tcp@loopback".parse().unwrap(), pattern, 8),
             depth: 4,
             threads: 3,
+            connections: 1,
             seed: 1,
             tuning: None,
             server_cpu: None,

@@ -173,6 +173,7 @@ impl<C: Clock + Sync> Initiating<C> {
             timeout: self.connect_timeout,
             tuning: tuning.clone(),
             depth: slice.depth,
+            connections: slice.connections,
             stop: self.stop.clone(),
         });
         if slice.cell.pattern == Pattern::Calls {
@@ -196,6 +197,7 @@ impl<C: Clock + Sync> Initiating<C> {
             path: choice.clone(),
             timeout: self.connect_timeout,
             depth: slice.depth,
+            connections: slice.connections,
             stop: self.stop.clone(),
         });
         if slice.cell.pattern == Pattern::Calls {
@@ -230,6 +232,7 @@ impl<C: Clock + Sync> Initiating<C> {
         let (answers, peer_path) = conversation.prepare(slice, offers.clone())?;
         let listeners: Vec<_> =
             offers.iter().zip(&answers).filter_map(|(offer, at)| offer.listener(at)).collect();
+        let asked = offers.iter().map(Offer::connections).sum();
         let measured = connect(openings, &answers).and_then(|initiators| {
             if matches!(slice.cell.transport, TransportName::Verbs(_)) {
                 path.mtu = opening_mtu(&path, &peer_path);
@@ -239,7 +242,7 @@ impl<C: Clock + Sync> Initiating<C> {
             let cpu = CpuTime::now();
             let look = || {
                 let cpu = cpu.elapsed_ns();
-                Ok((cpu, connections(conversation, &listeners)?))
+                Ok((cpu, connections(conversation, &listeners, asked)?))
             };
             let (driven, (cpu, tcp)) = drive(&self.clock, slice, initiators, look)?;
             Ok((driven, watch, cpu, tcp))
@@ -317,10 +320,12 @@ fn connect<O: Opening>(
     connected.collect()
 }
 
-/// What both kernels know of the connections to the server's `listeners`; `None` without any.
+/// What both kernels know of the connections to the server's `listeners`, of which there should be
+/// `asked`; `None` without any.
 fn connections(
     conversation: &mut impl Conversation,
     listeners: &[SocketAddr],
+    asked: u64,
 ) -> Result<Option<TcpRecord>, SliceError> {
     if listeners.is_empty() {
         return Ok(None);
@@ -328,7 +333,7 @@ fn connections(
     let client = observe::connections(End::Remote, listeners);
     let server = conversation.connections()?.map_err(|reason| format!("on the server: {reason}"));
     let reason = client.as_ref().err().or(server.as_ref().err()).cloned();
-    Ok(Some(TcpRecord { client: client.ok(), server: server.ok(), reason }))
+    Ok(Some(TcpRecord { asked: Some(asked), client: client.ok(), server: server.ok(), reason }))
 }
 
 /// For verbs, both paths carry their port's MTU; the connection uses the smaller.

@@ -16,7 +16,8 @@ use crate::{
     plan::{Cell, Payload, TransportName},
     report::{Path, TcpSide},
     transport::{
-        Answer, Offer, Received, Responder, StopReason, StopSignal, TransportError,
+        Answer, MOST_CONNECTIONS, Offer, Received, Responder, StopReason, StopSignal,
+        TransportError,
         grpc::GrpcResponder,
         tcp::TcpResponder,
         verbs::{ManagedResponder, Pair, PairPlan, VerbsPort, VerbsResponder},
@@ -40,6 +41,9 @@ pub struct Serving {
 
 /// The most threads that a client may ask for.
 pub const MOST_THREADS: usize = 256;
+
+/// The most TCP connections of a slice, of which each may have a thread.
+const MOST_CONNECTIONS_IN_ALL: u64 = 1024;
 
 /// One of the responders of a slice.
 type Worker = JoinHandle<Result<Received, TransportError>>;
@@ -77,6 +81,19 @@ pub fn prepare(
     };
     if offers.len() > MOST_THREADS {
         return Err(refused());
+    }
+    let connections = offers.iter().map(Offer::connections);
+    if let Some(asked) = connections.clone().find(|&asked| asked > MOST_CONNECTIONS.into()) {
+        return Err(TransportError::Unsupported(format!(
+            "{asked} connections a thread asked for; up to {MOST_CONNECTIONS} can be served"
+        )));
+    }
+    let all: u64 = connections.sum();
+    if all > MOST_CONNECTIONS_IN_ALL {
+        return Err(TransportError::Unsupported(format!(
+            "{all} connections asked for, of all threads together; up to {MOST_CONNECTIONS_IN_ALL} can \
+             be served: give fewer --connections or --threads"
+        )));
     }
     let stop = StopSignal::new();
     let order = Order { here, cell: &cell, depth, payload: Payload::new(seed), stop: &stop };

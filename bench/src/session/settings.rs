@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    plan::{Axis, Cell, Pattern, Variant, default_depth},
+    plan::{Axis, Cell, Pattern, TransportName, Variant, default_depth},
     transport::VerbsSettings,
 };
 
@@ -14,6 +14,8 @@ pub struct Settings {
     pub depth: Option<u32>,
     /// Threads on each side, each with connections of its own.
     pub threads: u32,
+    /// Connections of each thread, of TCP and gRPC.
+    pub connections: u32,
     /// Options of verbs for the client's side.
     pub verbs: VerbsSettings,
     /// Options of verbs for the server's side.
@@ -36,6 +38,9 @@ impl Settings {
         if let Some(reason) = cell.impossible() {
             return Some(reason);
         }
+        if self.connections > 1 && !Axis::Connections.touches(&cell.transport, cell.pattern) {
+            return Some(without_connections(cell));
+        }
         let (list, depth) = (self.verbs.post_list, self.depth(cell));
         // Under the depth by size, a list that is the run's is cut where messages are large; one that
         // the cell bears in its name is not.
@@ -48,6 +53,19 @@ impl Settings {
             )
         })
     }
+}
+
+/// Why `cell` has one connection.
+fn without_connections(cell: &Cell) -> String {
+    let Cell { transport, pattern, .. } = cell;
+    let why = match transport {
+        TransportName::Verbs(_) => "it has queue pairs: give -q",
+        _ => "one message in flight is on one connection: give --pattern calls",
+    };
+    format!(
+        "--connections: {transport} in the pattern {pattern} has one connection, since {why}, or \
+         --sweep connections=N, which leaves this as it is"
+    )
 }
 
 /// The settings of the run, and of each variant that a sweep plans.
@@ -88,7 +106,7 @@ mod tests {
 
     fn settings(depth: Option<u32>, post_list: u32) -> Settings {
         let verbs = VerbsSettings { post_list, ..VerbsSettings::default() };
-        Settings { depth, threads: 1, peer_verbs: verbs.clone(), verbs }
+        Settings { depth, threads: 1, connections: 1, peer_verbs: verbs.clone(), verbs }
     }
 
     fn cell(transport: &str, pattern: Pattern, size: u64) -> Cell {
@@ -107,6 +125,19 @@ mod tests {
             cell("tcp@lo", Pattern::Bandwidth, 8),
         ] {
             assert_eq!(settings(Some(16), 64).impossible(&other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn several_connections_are_impossible_where_there_is_one() {
+        let several = Settings { connections: 2, ..settings(None, 1) };
+        let reason = |transport, pattern| several.impossible(&cell(transport, pattern, 8));
+        let refused = reason("grpc@lo", Pattern::Latency).unwrap();
+        assert!(refused.contains("grpc@loopback in the pattern latency"), "{refused}");
+        assert!(reason("verbs-send", Pattern::Bandwidth).unwrap().contains("give -q"));
+        for pattern in [Pattern::Bandwidth, Pattern::Bidirectional, Pattern::Fetch, Pattern::Calls]
+        {
+            assert_eq!(reason("tcp@lo", pattern), None);
         }
     }
 

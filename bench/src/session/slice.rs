@@ -21,6 +21,8 @@ pub struct Slice {
     pub seed: u64,
     /// Threads on each side, each with connections of its own.
     pub threads: u32,
+    /// Connections of each thread, of TCP and gRPC.
+    pub connections: u32,
     /// Settings of verbs that were searched for, instead of those given.
     pub tuning: Option<VerbsTuning>,
     /// Processor the server is to use.

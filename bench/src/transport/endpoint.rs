@@ -30,6 +30,15 @@ impl Offer {
             _ => None,
         }
     }
+
+    /// TCP connections that it is for.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        match self {
+            Self::Tcp(wish) => wish.connections.into(),
+            Self::Verbs { .. } => 0,
+        }
+    }
 }
 
 /// What a server answers.
@@ -59,7 +68,12 @@ pub struct TcpEndpoint {
     pub interface: String,
     /// The server's address on it.
     pub address: IpAddr,
+    /// Connections that will come, each over a socket of its own.
+    pub connections: u32,
 }
+
+/// The most connections of one listener: each takes a file descriptor on both sides.
+pub const MOST_CONNECTIONS: u32 = 256;
 
 /// A queue pair as the other side must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

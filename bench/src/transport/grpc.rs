@@ -3,6 +3,7 @@
 
 mod calls;
 mod fetch;
+mod push;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,16 +19,17 @@ use std::{
 
 use bytes::Bytes;
 pub use calls::{GrpcCalls, GrpcCallsOpening};
-use fabricbench_grpc::{
-    Client, ExchangeStream, ListenOptions, Observer, PushStream, Server, Tuning,
-};
+use fabricbench_grpc::{Client, ListenOptions, Observer, Server, Tuning};
 use fabricbench_ipoib::PathChoice;
 use tokio::{
     runtime::{Builder, Runtime},
     time::{Instant, sleep, timeout},
 };
 
-use self::fetch::Fetch;
+use self::{
+    fetch::Fetch,
+    push::{Exchanges, Pushes},
+};
 use super::{
     Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
     StopSignal, TcpEndpoint, TransportError,
@@ -69,8 +71,10 @@ pub struct GrpcOpening {
     pub timeout: Duration,
     /// HTTP/2 settings.
     pub tuning: Tuning,
-    /// Messages in flight at the most.
+    /// Messages in flight on each connection at the most.
     pub depth: u32,
+    /// Connections, each over a socket of its own.
+    pub connections: u32,
     /// Ends every wait.
     pub stop: StopSignal,
 }
@@ -79,25 +83,26 @@ impl Opening for GrpcOpening {
     type Initiator = GrpcInitiator;
 
     fn offer(&self) -> Offer {
-        Offer::Tcp(wish(&self.path))
+        Offer::Tcp(wish(&self.path, self.connections))
     }
 
     fn connect(self, answer: &Answer) -> Result<GrpcInitiator, TransportError> {
-        let (runtime, client) = self.link(answer)?;
+        let (runtime, clients) = self.link(answer)?;
+        let depth = self.depth.max(1) as usize * clients.len();
         let mut message = zeroed(self.cell.size)?;
         self.payload.fill(&mut message);
         Ok(GrpcInitiator {
             runtime,
-            client,
+            clients,
             pattern: self.cell.pattern,
             fetch: Fetch::new(self.depth, self.cell.size, self.payload.clone()),
             payload: self.payload,
             message: message.into(),
-            push: None,
-            exchange: None,
+            pushes: None,
+            exchanges: None,
             first: Arc::default(),
-            depth: self.depth.max(1) as usize,
-            waiting: VecDeque::with_capacity(self.depth as usize),
+            depth,
+            waiting: VecDeque::with_capacity(depth),
             patience: Patience(self.timeout),
             tuning: self.tuning,
             verified: None,
@@ -109,13 +114,16 @@ impl Opening for GrpcOpening {
 
 impl GrpcOpening {
     /// Connects.
-    fn link(&self, answer: &Answer) -> Result<(Runtime, Client), TransportError> {
+    fn link(&self, answer: &Answer) -> Result<(Runtime, Vec<Client>), TransportError> {
         let options = connect_options(&self.path, answer, self.timeout)?;
         let runtime = runtime()?;
         let patience = Patience(options.timeout + TURN);
-        let connecting = Client::connect(&options, &self.tuning);
-        let client = drive(&runtime, connecting, patience, &self.stop)?.map_err(failed)?;
-        Ok((runtime, client))
+        let mut clients = Vec::new();
+        for _ in 0..self.connections.max(1) {
+            let connecting = Client::connect(&options, &self.tuning);
+            clients.push(drive(&runtime, connecting, patience, &self.stop)?.map_err(failed)?);
+        }
+        Ok((runtime, clients))
     }
 }
 
@@ -123,14 +131,16 @@ impl GrpcOpening {
 #[derive(Debug)]
 pub struct GrpcInitiator {
     // Before the runtime, which runs what these have begun.
-    push: Option<PushStream>,
-    exchange: Option<ExchangeStream>,
+    pushes: Option<Pushes>,
+    exchanges: Option<Exchanges>,
     fetch: Fetch,
-    client: Client,
+    // One at least.
+    clients: Vec<Client>,
     runtime: Runtime,
     pattern: Pattern,
     payload: Payload,
     message: Bytes,
+    // Of all connections together.
     depth: usize,
     // Tokens of messages that the stream has taken, or of the call to come.
     waiting: VecDeque<u64>,
@@ -157,28 +167,28 @@ impl Initiator for GrpcInitiator {
             Pattern::Latency | Pattern::Calls => {}
             Pattern::Fetch => {
                 go_on(&self.stop)?;
-                if self.fetch.want(&self.client) {
+                if self.fetch.want(&self.clients) {
                     drive(&self.runtime, self.fetch.send(), self.patience, &self.stop)??;
                 }
             }
             Pattern::Bidirectional => {
-                let exchange = self.exchange.get_or_insert_with(|| {
+                let exchanges = self.exchanges.get_or_insert_with(|| {
                     let _runtime = self.runtime.enter();
-                    let (first, payload) = (self.first.clone(), self.payload.clone());
                     let size = self.message.len() as u64;
-                    self.client.exchange(move |message: &[u8]| first.check(&payload, size, message))
+                    Exchanges::begin(&self.clients, |client| {
+                        let (first, payload) = (self.first.clone(), self.payload.clone());
+                        client.exchange(move |message: &[u8]| first.check(&payload, size, message))
+                    })
                 });
-                let sending = exchange.send(self.message.clone());
+                let sending = exchanges.send(self.message.clone());
                 drive(&self.runtime, sending, self.patience, &self.stop)?.map_err(failed)?;
             }
             Pattern::Bandwidth | Pattern::Rate => {
-                let push = self.push.get_or_insert_with(|| {
+                let pushes = self.pushes.get_or_insert_with(|| {
                     let _runtime = self.runtime.enter();
-                    self.client.push()
+                    Pushes::begin(&self.clients)
                 });
-                // Ready at once while the stream has room; else this is where HTTP/2's flow
-                // control holds the sender back.
-                let sending = push.send(self.message.clone());
+                let sending = pushes.send(&self.message);
                 drive(&self.runtime, sending, self.patience, &self.stop)?.map_err(failed)?;
             }
         }
@@ -188,7 +198,8 @@ impl Initiator for GrpcInitiator {
 
     fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError> {
         if self.pattern == Pattern::Latency {
-            let call = self.client.echo(self.message.clone());
+            let client = self.clients.first().ok_or_else(no_connection)?;
+            let call = client.echo(self.message.clone());
             let echo = match drive(&self.runtime, call, patience, &self.stop) {
                 Ok(echo) => echo.map_err(failed)?,
                 Err(TransportError::Failed(_)) => return Ok(()),
@@ -200,7 +211,7 @@ impl Initiator for GrpcInitiator {
             }
         }
         if self.pattern == Pattern::Fetch {
-            if self.fetch.wait(&self.client) {
+            if self.fetch.wait(&self.clients) {
                 drive(&self.runtime, self.fetch.send(), patience, &self.stop)??;
             }
             let most = done.room() as u64;
@@ -225,23 +236,20 @@ impl Initiator for GrpcInitiator {
             drive(&self.runtime, end, patience, &self.stop)??;
             return Ok(self.fetch.received());
         }
-        if let Some(push) = self.push.take() {
-            let summary =
-                drive(&self.runtime, push.finish(), patience, &self.stop)?.map_err(failed)?;
-            self.confirmed.messages += summary.messages;
-            self.confirmed.bytes += summary.bytes;
+        if let Some(pushes) = self.pushes.take() {
+            let pushed =
+                drive(&self.runtime, pushes.finish(), patience, &self.stop)?.map_err(failed)?;
+            self.confirmed = self.confirmed + pushed;
         }
-        if let Some(exchange) = self.exchange.take() {
-            let exchanged =
-                drive(&self.runtime, exchange.finish(), patience, &self.stop)?.map_err(failed)?;
-            self.confirmed.messages += exchanged.sent.messages;
-            self.confirmed.bytes += exchanged.sent.bytes;
-            self.confirmed.returned += exchanged.received.messages;
-            let (arrived, size) = (exchanged.received, self.message.len() as u64);
-            if arrived.bytes != arrived.messages.saturating_mul(size) {
+        if let Some(exchanges) = self.exchanges.take() {
+            let (exchanged, bytes) =
+                drive(&self.runtime, exchanges.finish(), patience, &self.stop)?.map_err(failed)?;
+            self.confirmed = self.confirmed + exchanged;
+            let (arrived, size) = (exchanged.returned, self.message.len() as u64);
+            if bytes != arrived.saturating_mul(size) {
                 return Err(TransportError::Failed(format!(
-                    "the server pushed {} messages of together {} B where each should have {size} B",
-                    arrived.messages, arrived.bytes
+                    "the server pushed {arrived} messages of together {bytes} B where each should \
+                     have {size} B"
                 )));
             }
         }
@@ -257,19 +265,24 @@ impl Initiator for GrpcInitiator {
     }
 
     fn settings(&self) -> BTreeMap<String, String> {
-        settings(&self.tuning, &self.client)
+        settings(&self.tuning, &self.clients)
     }
 }
 
 /// What is in force, by name.
-fn settings(tuning: &Tuning, client: &Client) -> BTreeMap<String, String> {
+fn settings(tuning: &Tuning, clients: &[Client]) -> BTreeMap<String, String> {
     let mut settings: BTreeMap<_, _> = tuning
         .describe()
         .into_iter()
         .map(|setting| (setting.name.to_owned(), setting.value))
         .collect();
-    settings.insert("socket bound to".to_owned(), bound_to(client.binding()));
+    let bound = clients.first().map(|client| bound_to(client.binding()));
+    settings.extend(bound.map(|bound| ("socket bound to".to_owned(), bound)));
     settings
+}
+
+fn no_connection() -> TransportError {
+    TransportError::Failed("there is no connection to the server".to_owned())
 }
 
 /// Runs `work` to its end, looking at the stop signal and at the clock in turns. Patience at its

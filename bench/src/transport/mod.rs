@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use endpoint::{
-    Answer, CompletionMode, MOST_QUEUE_PAIRS, Offer, Pieces, QueuePairEnd, RegionEnd, TcpEndpoint,
-    VerbsEndpoint, VerbsSettings,
+    Answer, CompletionMode, MOST_CONNECTIONS, MOST_QUEUE_PAIRS, Offer, Pieces, QueuePairEnd,
+    RegionEnd, TcpEndpoint, VerbsEndpoint, VerbsSettings,
 };
 pub use stop::{StopReason, StopSignal};
 pub use wait::{Patience, Turn, Waiting};

@@ -8,12 +8,14 @@ mod calls;
 mod duplex;
 mod fetch;
 mod inbox;
+mod push;
 mod stream;
 
 use std::{
     collections::{BTreeMap, VecDeque},
     io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -26,6 +28,7 @@ use self::{
     duplex::Duplex,
     fetch::Fetch,
     inbox::{CONFIRM, COUNTS, DATA, Inbox, Said, answer, counts},
+    push::Spread,
 };
 use super::{
     Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
@@ -52,8 +55,10 @@ pub struct TcpOpening {
     pub path: PathChoice,
     /// Time to connect, and time without a byte taken or answered.
     pub timeout: Duration,
-    /// Messages in flight at the most.
+    /// Messages in flight on each connection at the most.
     pub depth: u32,
+    /// Connections, each over a socket of its own.
+    pub connections: u32,
     /// Ends every wait.
     pub stop: StopSignal,
 }
@@ -62,24 +67,28 @@ impl Opening for TcpOpening {
     type Initiator = TcpInitiator;
 
     fn offer(&self) -> Offer {
-        Offer::Tcp(wish(&self.path))
+        Offer::Tcp(wish(&self.path, self.connections))
     }
 
     fn connect(self, answer: &Answer) -> Result<TcpInitiator, TransportError> {
-        let (stream, settings) = self.stream(answer)?;
+        let (mut streams, settings) = self.streams(answer)?;
         let (size, depth, stop) = (self.cell.size, self.depth.max(1), self.stop);
         let patience = Patience(self.timeout);
         let way = match self.cell.pattern {
             Pattern::Fetch => {
                 let load = (depth, size);
-                Way::Fetch(Fetch::new(vec![stream], load, self.payload, patience, stop)?)
+                Way::Fetch(Fetch::new(streams, load, self.payload, patience, stop)?)
             }
             Pattern::Bidirectional => {
                 let message = marked(size, &self.payload)?;
-                let inbox = Inbox::new(size, self.payload, true)?;
-                Way::Both(Duplex::new(vec![(stream, inbox)], message, stop)?)
+                let with_inbox =
+                    |stream| Ok((stream, Inbox::new(size, self.payload.clone(), true)?));
+                let links: Result<_, TransportError> =
+                    streams.into_iter().map(with_inbox).collect();
+                Way::Both(Duplex::new(links?, message, stop)?)
             }
             Pattern::Latency => {
+                let stream = streams.pop().ok_or_else(|| failed("no connection"))?;
                 let (mut message, echo) = (zeroed(size)?, zeroed(size)?);
                 self.payload.fill(&mut message);
                 let (payload, verified) = (self.payload, None);
@@ -89,10 +98,25 @@ impl Opening for TcpOpening {
             Pattern::Bandwidth | Pattern::Rate => {
                 let (message, echo) = (marked(size, &self.payload)?, Vec::new());
                 let (payload, verified) = (self.payload, None);
-                Way::There(OneWay { stream, payload, message, echo, verified, patience, stop })
+                match streams.pop() {
+                    // One is simply written to: as a program does, and iperf3.
+                    Some(stream) if streams.is_empty() => Way::There(OneWay {
+                        stream,
+                        payload,
+                        message,
+                        echo,
+                        verified,
+                        patience,
+                        stop,
+                    }),
+                    last => {
+                        streams.extend(last);
+                        Way::Spread(Spread::new(streams, message, stop))
+                    }
+                }
             }
         };
-        let depth = depth as usize;
+        let depth = depth as usize * self.connections.max(1) as usize;
         let handed_over = VecDeque::with_capacity(depth);
         Ok(TcpInitiator { way, depth, handed_over, patience, settings })
     }
@@ -100,18 +124,20 @@ impl Opening for TcpOpening {
 
 impl TcpOpening {
     /// Connects, and says what is in force.
-    fn stream(
+    fn streams(
         &self,
         answer: &Answer,
-    ) -> Result<(TcpStream, BTreeMap<String, String>), TransportError> {
+    ) -> Result<(Vec<TcpStream>, BTreeMap<String, String>), TransportError> {
         let options = connect_options(&self.path, answer, self.timeout)?;
-        let (stream, binding) = socket::connect_blocking(&options).map_err(failed)?;
-        prepare(&stream)?;
-        let settings = BTreeMap::from([
-            ("TCP_NODELAY".to_owned(), "on".to_owned()),
-            ("socket bound to".to_owned(), bound_to(&binding)),
-        ]);
-        Ok((stream, settings))
+        let mut settings = BTreeMap::from([("TCP_NODELAY".to_owned(), "on".to_owned())]);
+        let mut streams = Vec::new();
+        for _ in 0..self.connections.max(1) {
+            let (stream, binding) = socket::connect_blocking(&options).map_err(failed)?;
+            prepare(&stream)?;
+            settings.insert("socket bound to".to_owned(), bound_to(&binding));
+            streams.push(stream);
+        }
+        Ok((streams, settings))
     }
 }
 
@@ -124,8 +150,12 @@ fn marked(size: u64, payload: &Payload) -> Result<Vec<u8>, TransportError> {
 }
 
 /// Where the server is to listen.
-pub(super) fn wish(path: &PathChoice) -> TcpEndpoint {
-    TcpEndpoint { interface: path.remote_interface.clone(), address: path.remote_addr }
+pub(super) fn wish(path: &PathChoice, connections: u32) -> TcpEndpoint {
+    TcpEndpoint {
+        interface: path.remote_interface.clone(),
+        address: path.remote_addr,
+        connections: connections.max(1),
+    }
 }
 
 /// How to connect to the listener of an answer, from the local end of `path`.
@@ -160,6 +190,7 @@ pub struct TcpInitiator {
 #[derive(Debug)]
 enum Way {
     There(OneWay),
+    Spread(Spread),
     Fetch(Fetch),
     Both(Duplex),
 }
@@ -173,6 +204,7 @@ impl Initiator for TcpInitiator {
         match &mut self.way {
             // A stream has no queue but its buffer: a full one makes the caller wait here.
             Way::There(way) => way.send()?,
+            Way::Spread(way) => way.send(self.patience)?,
             Way::Both(way) => way.send(self.patience)?,
             Way::Fetch(way) => return way.submit(operation),
         }
@@ -187,7 +219,7 @@ impl Initiator for TcpInitiator {
                     return Ok(());
                 }
             }
-            Way::Both(_) => {}
+            Way::Spread(_) | Way::Both(_) => {}
             Way::Fetch(way) => return way.complete(patience, done),
         }
         hand_over(&mut self.handed_over, done);
@@ -197,6 +229,7 @@ impl Initiator for TcpInitiator {
     fn confirm(&mut self, patience: Patience) -> Result<Received, TransportError> {
         match &mut self.way {
             Way::There(way) => way.confirm(patience),
+            Way::Spread(way) => way.confirm(patience),
             Way::Both(way) => way.confirm(patience),
             Way::Fetch(way) => Ok(way.received()),
         }
@@ -205,6 +238,8 @@ impl Initiator for TcpInitiator {
     fn verified(&self) -> (u64, u64) {
         let received = match &self.way {
             Way::There(way) => return way.verified.map_or((0, 0), |same| (1, u64::from(!same))),
+            // The receiver looks at what it gets.
+            Way::Spread(_) => return (0, 0),
             Way::Both(way) => way.received(),
             Way::Fetch(way) => way.received(),
         };
@@ -278,11 +313,13 @@ pub(super) fn bound_to(binding: &Binding) -> String {
     }
 }
 
-/// The server's side: a listener that takes one connection.
+/// The server's side: a listener that takes as many connections as were asked for, and serves each of
+/// several on a thread of its own.
 #[derive(Debug)]
 pub struct TcpResponder {
     listener: TcpListener,
-    work: Work,
+    // Of each connection.
+    work: Vec<Work>,
 }
 
 /// What is done with a connection. The memory for it is there before it is promised.
@@ -308,7 +345,8 @@ impl TcpResponder {
         payload: Payload,
         wish: &TcpEndpoint,
     ) -> Result<(Self, SocketAddr), TransportError> {
-        let work = Work::new(cell, payload)?;
+        let work = (0..wish.connections).map(|_| Work::new(cell, payload.clone()));
+        let work = work.collect::<Result<_, _>>()?;
         let options =
             ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
         let (listener, _) = socket::listen(&options).map_err(failed)?;
@@ -319,9 +357,26 @@ impl TcpResponder {
 
 impl Responder for TcpResponder {
     fn serve(self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
-        let Some(stream) = accept(&self.listener, stop)? else { return Ok(Received::default()) };
-        prepare(&stream)?;
-        self.work.serve(stream, stop)
+        let Self { listener, mut work } = *self;
+        if work.len() == 1
+            && let Some(work) = work.pop()
+        {
+            let Some(stream) = accept(&listener, stop)? else { return Ok(Received::default()) };
+            prepare(&stream)?;
+            return work.serve(stream, stop);
+        }
+        thread::scope(|scope| {
+            let mut serving = Vec::new();
+            for work in work {
+                let Some(stream) = accept(&listener, stop)? else { break };
+                prepare(&stream)?;
+                serving.push(scope.spawn(move || work.serve(stream, stop)));
+            }
+            serving.into_iter().try_fold(Received::default(), |sum, one| {
+                let served = one.join().unwrap_or_else(|_| Err(failed("the responder panicked")));
+                Ok(sum + served?)
+            })
+        })
     }
 }
 
@@ -428,7 +483,7 @@ fn accept(listener: &TcpListener, stop: &StopSignal) -> Result<Option<TcpStream>
                 if stop.is_given() {
                     return Ok(None);
                 }
-                std::thread::sleep(Duration::from_millis(1));
+                thread::sleep(Duration::from_millis(1));
             }
             Err(error) => return Err(io_failed("accept", &error)),
         }

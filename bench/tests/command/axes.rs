@@ -98,3 +98,41 @@ fn variants_take_turns_in_an_order_that_the_seed_decides() {
     assert!(orders.iter().all(|order| order.len() == 6), "{orders:?}");
     assert_eq!(order(1), order(1));
 }
+
+#[test]
+fn connections_are_sockets_that_both_kernels_count() {
+    let transports = "tcp@loopback,grpc@loopback,grpc-stock@loopback";
+    let plan = format!(
+        "run --transport {transports} --pattern latency,bandwidth,bidirectional,fetch,calls -s 64,64K \
+         -n 90 --rounds 1 -t 4 --sweep connections=1,3 --format json"
+    );
+    let document = Document::read(&run(&plan).quietly(0).stdout);
+    assert_eq!(document.0["warnings"], json!([]));
+    // Of a latency one, of all else two.
+    assert_eq!(document.cells().len(), 3 * 2 * (1 + 4 * 2));
+    for cell in document.cells() {
+        measured(cell);
+        let connections = cell["variant"]["connections"].as_u64().unwrap_or(1);
+        let tcp = &cell["tcp"];
+        assert_eq!(tcp["asked"], connections);
+        for side in ["client", "server"] {
+            assert_eq!(tcp[side]["connections"], connections, "{cell}");
+        }
+        assert_eq!(cell["settings"]["messages"], 90);
+        assert_eq!(cell["payload"]["corrupt_messages"], 0);
+    }
+}
+
+#[test]
+fn every_thread_has_its_connections() {
+    let plan = "run --transport tcp@loopback,grpc@loopback --pattern bandwidth,calls -s 4K -n 50 \
+                --rounds 1 --threads 2 --connections 3 --format json";
+    let document = Document::read(&run(plan).quietly(0).stdout);
+    for cell in document.cells() {
+        assert_eq!(cell["tcp"]["server"]["connections"], 6, "{cell}");
+        assert_eq!(cell["settings"]["messages"], 50);
+    }
+    let long = run(&plan.replace("json", "long")).quietly(0).stdout;
+    let header: Vec<_> = long.lines().next().unwrap().split("  ").map(str::trim).collect();
+    assert!(header.contains(&"conns"), "{long}");
+}

@@ -237,8 +237,12 @@ impl Rogue {
     }
 }
 
+fn over_connections(connections: u64) -> Value {
+    json!({ "tcp": { "interface": "lo", "address": "127.0.0.1", "connections": connections } })
+}
+
 fn on_loopback() -> Value {
-    json!({ "tcp": { "interface": "lo", "address": "127.0.0.1" } })
+    over_connections(1)
 }
 
 #[test]
@@ -267,7 +271,9 @@ fn a_client_out_of_turn_is_cut_off() {
 fn a_plan_beyond_the_servers_limits_is_refused_and_the_conversation_goes_on() {
     let server = Server::start();
     let mut rogue = Rogue::welcome(&server);
-    let nowhere = json!({ "tcp": { "interface": "nowhere0", "address": "192.0.2.1" } });
+    let mut nowhere = on_loopback();
+    nowhere["tcp"]["interface"] = json!("nowhere0");
+    nowhere["tcp"]["address"] = json!("192.0.2.1");
     for (transport, size, depth, offer, word) in [
         ("tcp@loopback", 0, 1, on_loopback(), "0 B"),
         ("tcp@loopback", 8, 1 << 20, on_loopback(), "limit of 65536"),
@@ -276,6 +282,7 @@ fn a_plan_beyond_the_servers_limits_is_refused_and_the_conversation_goes_on() {
         ("tcp@loopback", 8, 1, nowhere.clone(), "nowhere0"),
         ("grpc@loopback", 8, 1, nowhere, "nowhere0"),
         ("verbs-write", 8, 1, on_loopback(), "does not fit"),
+        ("tcp@loopback", 8, 1, over_connections(257), "257 connections"),
     ] {
         let refused = rogue.prepare(transport, size, depth, &offer);
         let reason = refused["refused"]["reason"].as_str().unwrap_or_default();

@@ -20,6 +20,7 @@ use crate::{
     },
     plan::{Pattern, Service, Sizes},
     session::{Affinity, MOST_THREADS},
+    transport::MOST_CONNECTIONS,
 };
 
 #[derive(Debug, Args)]
@@ -85,8 +86,13 @@ pub(in crate::cli) struct RunArguments {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=MOST_THREADS as i64))]
     pub(super) threads: u32,
-    /// Vary a setting, in all combinations with others that are: depth=1:64:x4, threads=1,2, qp=1,4,
-    /// post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
+    /// Connections of each thread, each over a socket of its own and with its own --depth: of TCP and
+    /// gRPC, in every pattern but latency
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CONNECTIONS)))]
+    pub(super) connections: u32,
+    /// Vary a setting, in all combinations with others that are: depth=1:64:x4, threads=1,2,
+    /// connections=1:8:x2, qp=1,4, post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
     #[arg(long, value_name = "AXIS=VALUES", value_parser = parse_varied)]
     pub(super) sweep: Vec<Varied>,
     /// Search for the post list, completion moderation, depth and inline size in which each verbs

@@ -127,6 +127,7 @@ fn settings(arguments: &RunArguments) -> Settings {
     Settings {
         depth: arguments.depth,
         threads: arguments.threads,
+        connections: arguments.connections,
         verbs: arguments.verbs.client(),
         peer_verbs: arguments.verbs.server(),
     }
@@ -220,7 +221,7 @@ mod tests {
             .with(Axis::Depth, Value::Number(32))
             .with(Axis::PostList, Value::Number(16))
             .with(Axis::Srq, Value::Word("on".to_owned()));
-        let Settings { depth, threads, verbs, peer_verbs } =
+        let Settings { depth, threads, verbs, peer_verbs, .. } =
             settings(&typed(&line, &variant).unwrap());
         assert_eq!((depth, threads), (Some(32), 1));
         for side in [verbs, peer_verbs] {

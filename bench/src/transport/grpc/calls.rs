@@ -1,4 +1,4 @@
-//! Calls over gRPC: unary calls that are under way at once on one connection.
+//! Calls over gRPC: unary calls that are under way at once, on the connections of a thread.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use futures_util::{
 };
 use tokio::runtime::Runtime;
 
-use super::{GrpcOpening, drive, failed, settings};
+use super::{GrpcOpening, drive, failed, no_connection, settings};
 use crate::{
     plan::Payload,
     transport::{
@@ -36,19 +36,20 @@ impl Opening for GrpcCallsOpening {
     }
 
     fn connect(self, answer: &Answer) -> Result<GrpcCalls, TransportError> {
-        let (runtime, client) = self.0.link(answer)?;
+        let (runtime, clients) = self.0.link(answer)?;
         let GrpcOpening { cell, payload, tuning, depth, stop, .. } = self.0;
         let mut request = zeroed(cell.size)?;
         payload.fill(&mut request);
-        let settings = settings(&tuning, &client);
+        let settings = settings(&tuning, &clients);
         Ok(GrpcCalls {
             under_way: FuturesUnordered::new(),
-            client,
+            in_flight: vec![0; clients.len()],
+            depth: depth.max(1) as usize * clients.len(),
+            clients,
             runtime,
             payload,
             request: request.into(),
             reply_size: cell.reply_size(),
-            depth: depth.max(1) as usize,
             ended: 0,
             verified: None,
             settings,
@@ -57,19 +58,23 @@ impl Opening for GrpcCallsOpening {
     }
 }
 
-/// A call with its token.
-type Call = BoxFuture<'static, (u64, fabricbench_grpc::Result<Bytes>)>;
+/// A call, which ends with its token, its connection and its reply.
+type Call = BoxFuture<'static, Ended>;
+type Ended = (u64, usize, fabricbench_grpc::Result<Bytes>);
 
 /// The client's side of calls.
 #[derive(Debug)]
 pub struct GrpcCalls {
     // Before the runtime, which runs what these two have begun.
     under_way: FuturesUnordered<Call>,
-    client: Client,
+    clients: Vec<Client>,
+    // Of each connection.
+    in_flight: Vec<usize>,
     runtime: Runtime,
     payload: Payload,
     request: Bytes,
     reply_size: u64,
+    // Of all connections together.
     depth: usize,
     ended: u64,
     verified: Option<bool>,
@@ -83,14 +88,18 @@ impl Initiator for GrpcCalls {
     }
 
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
-        let call = self.client.call(self.request.clone());
+        let idlest = self.in_flight.iter().enumerate().min_by_key(|(_, calls)| **calls);
+        let connection = idlest.map_or(0, |(connection, _)| connection);
+        let client = self.clients.get(connection).ok_or_else(no_connection)?;
+        self.in_flight[connection] += 1;
+        let call = client.call(self.request.clone());
         // A future begins when it is first polled, that is, in the next `complete`.
-        self.under_way.push(Box::pin(async move { (operation.token, call.await) }));
+        self.under_way.push(Box::pin(async move { (operation.token, connection, call.await) }));
         Ok(())
     }
 
     fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError> {
-        let under_way = &mut self.under_way;
+        let (under_way, in_flight) = (&mut self.under_way, &mut self.in_flight);
         let (payload, size, verified) = (&self.payload, self.reply_size, &mut self.verified);
         let mut ended = 0;
         let reaped = drive(
@@ -98,8 +107,9 @@ impl Initiator for GrpcCalls {
             poll_fn(|cx| {
                 let before = done.tokens().len();
                 while done.room() > 0
-                    && let Poll::Ready(Some((token, reply))) = next(under_way, cx)
+                    && let Poll::Ready(Some((token, connection, reply))) = next(under_way, cx)
                 {
+                    in_flight[connection] -= 1;
                     let reply = match reply {
                         Ok(reply) => reply,
                         Err(error) => return Poll::Ready(Err(failed(error))),
@@ -142,9 +152,6 @@ impl Initiator for GrpcCalls {
     }
 }
 
-fn next(
-    under_way: &mut FuturesUnordered<Call>,
-    cx: &mut Context<'_>,
-) -> Poll<Option<(u64, fabricbench_grpc::Result<Bytes>)>> {
+fn next(under_way: &mut FuturesUnordered<Call>, cx: &mut Context<'_>) -> Poll<Option<Ended>> {
     Pin::new(under_way).poll_next(cx)
 }

@@ -21,6 +21,8 @@ pub(super) struct Fetch {
     requests: Requests,
     // Those that are answered, in the order in which they were made.
     calls: Vec<Call>,
+    // Which connection has the next call.
+    turn: usize,
     arrivals: Arrivals,
 }
 
@@ -47,26 +49,28 @@ impl fmt::Debug for Fetch {
 }
 
 impl Fetch {
+    /// `depth` is that of each connection.
     pub(super) fn new(depth: u32, size: u64, payload: Payload) -> Self {
         let arrivals = Arrivals { size, payload, received: Received::default() };
-        Self { requests: Requests::new(depth), calls: Vec::new(), arrivals }
+        Self { requests: Requests::new(depth), calls: Vec::new(), turn: 0, arrivals }
     }
 
     /// One more message is wanted. Returns whether a call was made, which is then to be
     /// [sent](Self::send).
-    pub(super) fn want(&mut self, client: &Client) -> bool {
+    pub(super) fn want(&mut self, clients: &[Client]) -> bool {
         let asked = self.requests.want();
-        self.call(client, asked)
+        self.call(clients, asked)
     }
 
     /// As [`want`](Self::want): what is wanted is waited for now.
-    pub(super) fn wait(&mut self, client: &Client) -> bool {
+    pub(super) fn wait(&mut self, clients: &[Client]) -> bool {
         let asked = self.requests.wait();
-        self.call(client, asked)
+        self.call(clients, asked)
     }
 
-    fn call(&mut self, client: &Client, asked: Option<u64>) -> bool {
-        let Some(messages) = asked else { return false };
+    fn call(&mut self, clients: &[Client], asked: Option<u64>) -> bool {
+        let (Some(messages), Some(client)) = (asked, clients.get(self.turn)) else { return false };
+        self.turn = (self.turn + 1) % clients.len();
         let stage = Stage::Begun(Box::pin(client.fetch(messages, self.arrivals.size)));
         self.calls.push(Call { stage, left: messages });
         true

@@ -37,22 +37,21 @@ impl Opening for TcpCallsOpening {
     }
 
     fn connect(self, answer: &Answer) -> Result<TcpCalls, TransportError> {
-        let (stream, settings) = self.0.stream(answer)?;
+        let (streams, settings) = self.0.streams(answer)?;
         let TcpOpening { cell, payload, depth, stop, .. } = self.0;
-        let connection = Connection {
-            stream,
-            requests: Outgoing::new(vec![filled(cell.size, &payload)?]),
-            replies: Incoming::new(cell.reply_size(), payload)?,
-        };
-        Ok(TcpCalls {
-            connections: vec![connection],
-            depth: depth.max(1) as usize,
-            in_flight: VecDeque::with_capacity(depth as usize),
-            begun: 0,
-            ended: 0,
-            settings,
-            stop,
-        })
+        let depth = depth.max(1) as usize;
+        let mut connections = Vec::new();
+        for stream in streams {
+            connections.push(Connection {
+                stream,
+                requests: Outgoing::new(vec![filled(cell.size, &payload)?]),
+                replies: Incoming::new(cell.reply_size(), payload.clone())?,
+                in_flight: VecDeque::with_capacity(depth),
+                begun: 0,
+                ended: 0,
+            });
+        }
+        Ok(TcpCalls { depth: depth * connections.len(), connections, settings, stop })
     }
 }
 
@@ -63,16 +62,12 @@ fn filled(size: u64, payload: &Payload) -> Result<Vec<u8>, TransportError> {
     Ok(message)
 }
 
-/// The client's side of calls. A call goes over every connection, and is done when it is answered
-/// on all of them.
+/// The client's side of calls. A call goes over the connection with the fewest in flight.
 #[derive(Debug)]
 pub struct TcpCalls {
     connections: Vec<Connection>,
+    // Of all connections together.
     depth: usize,
-    // Tokens of calls that are not answered, in their order, which is that of the answers.
-    in_flight: VecDeque<u64>,
-    begun: u64,
-    ended: u64,
     settings: BTreeMap<String, String>,
     stop: StopSignal,
 }
@@ -82,6 +77,10 @@ struct Connection {
     stream: TcpStream,
     requests: Outgoing,
     replies: Incoming,
+    // Tokens of calls that are not answered, in their order, which is that of the answers.
+    in_flight: VecDeque<u64>,
+    begun: u64,
+    ended: u64,
 }
 
 impl Initiator for TcpCalls {
@@ -92,11 +91,13 @@ impl Initiator for TcpCalls {
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
         // Requests leave together when replies are waited for: sending here could wait for a server
         // that waits for us to take its replies.
-        for connection in &mut self.connections {
+        let idlest =
+            self.connections.iter_mut().min_by_key(|connection| connection.in_flight.len());
+        if let Some(connection) = idlest {
             connection.requests.add(1);
+            connection.in_flight.push_back(operation.token);
+            connection.begun += 1;
         }
-        self.in_flight.push_back(operation.token);
-        self.begun += 1;
         Ok(())
     }
 
@@ -117,7 +118,8 @@ impl Initiator for TcpCalls {
 
     fn confirm(&mut self, _: Patience) -> Result<Received, TransportError> {
         // Every reply is a confirmation.
-        Ok(Received { messages: self.ended, ..Received::default() })
+        let messages = self.connections.iter().map(|connection| connection.ended).sum();
+        Ok(Received { messages, ..Received::default() })
     }
 
     fn verified(&self) -> (u64, u64) {
@@ -132,20 +134,19 @@ impl Initiator for TcpCalls {
 
 impl TcpCalls {
     fn hand_over(&mut self, done: &mut Completed) -> Result<(), TransportError> {
-        let answers = || self.connections.iter().map(|connection| connection.replies.messages);
-        if answers().any(|answered| answered > self.begun) {
-            return Err(TransportError::Failed(format!(
-                "the server sent more replies than the {} that were asked for",
-                self.begun
-            )));
-        }
-        let answered = answers().min().unwrap_or(0);
-        while self.ended < answered
-            && done.room() > 0
-            && let Some(token) = self.in_flight.pop_front()
-        {
-            done.push(token);
-            self.ended += 1;
+        for Connection { replies, in_flight, begun, ended, .. } in &mut self.connections {
+            if replies.messages > *begun {
+                return Err(TransportError::Failed(format!(
+                    "the server sent more replies than the {begun} that were asked for"
+                )));
+            }
+            while *ended < replies.messages
+                && done.room() > 0
+                && let Some(token) = in_flight.pop_front()
+            {
+                done.push(token);
+                *ended += 1;
+            }
         }
         Ok(())
     }
@@ -158,7 +159,7 @@ impl TcpCalls {
             moved |= requests.send_now(stream)?;
         }
         // The usual case, without a poll(2).
-        if let [Connection { stream, requests, replies }] = &mut self.connections[..]
+        if let [Connection { stream, requests, replies, .. }] = &mut self.connections[..]
             && requests.is_empty()
         {
             return match stream.read(replies.room()) {

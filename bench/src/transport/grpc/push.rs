@@ -1,0 +1,93 @@
+//! Pushes and exchanges over the connections of a thread.
+
+use std::{
+    future::{Future as _, poll_fn},
+    pin::pin,
+    task::Poll,
+};
+
+use bytes::Bytes;
+use fabricbench_grpc::{Client, Error, ExchangeStream, PushStream};
+
+use crate::transport::Received;
+
+/// A push over each connection. A message goes over one of them, whichever has room, so that a slow
+/// one holds up no other.
+#[derive(Debug)]
+pub(super) struct Pushes {
+    streams: Vec<PushStream>,
+    // Which is tried first.
+    turn: usize,
+}
+
+impl Pushes {
+    /// Begins; within a runtime.
+    pub(super) fn begin(clients: &[Client]) -> Self {
+        Self { streams: clients.iter().map(Client::push).collect(), turn: 0 }
+    }
+
+    /// Ready at once while a stream has room; else this is where HTTP/2's flow control holds the
+    /// sender back.
+    pub(super) async fn send(&mut self, message: &Bytes) -> Result<(), Error> {
+        if let [only] = &mut self.streams[..] {
+            return only.send(message.clone()).await;
+        }
+        let (count, turn) = (self.streams.len(), self.turn);
+        let sent_by = poll_fn(|cx| {
+            for at in (turn..count).chain(0..turn) {
+                // One that is not ready has sent nothing, and wakes us when it has room.
+                let sending = pin!(self.streams[at].send(message.clone()));
+                if let Poll::Ready(sent) = sending.poll(cx) {
+                    return Poll::Ready(sent.map(|()| at));
+                }
+            }
+            Poll::Pending
+        });
+        self.turn = (sent_by.await? + 1) % count;
+        Ok(())
+    }
+
+    /// What the server confirms of all of them.
+    pub(super) async fn finish(self) -> Result<Received, Error> {
+        let mut all = Received::default();
+        for stream in self.streams {
+            let summary = stream.finish().await?;
+            all.messages += summary.messages;
+            all.bytes += summary.bytes;
+        }
+        Ok(all)
+    }
+}
+
+/// An exchange over each connection, which have their messages in turns.
+#[derive(Debug)]
+pub(super) struct Exchanges {
+    streams: Vec<ExchangeStream>,
+    turn: usize,
+}
+
+impl Exchanges {
+    /// Those that `begin` begins; within a runtime.
+    pub(super) fn begin(clients: &[Client], begin: impl Fn(&Client) -> ExchangeStream) -> Self {
+        Self { streams: clients.iter().map(begin).collect(), turn: 0 }
+    }
+
+    pub(super) async fn send(&mut self, message: Bytes) -> Result<(), Error> {
+        let turn = self.turn;
+        self.turn = (turn + 1) % self.streams.len();
+        self.streams[turn].send(message).await
+    }
+
+    /// What the server confirms of all of them, and the messages that it sent, with their bytes.
+    pub(super) async fn finish(self) -> Result<(Received, u64), Error> {
+        let (mut all, mut bytes) = (Received::default(), 0);
+        for stream in self.streams {
+            let exchanged = stream.finish().await?;
+            all.messages += exchanged.sent.messages;
+            all.bytes += exchanged.sent.bytes;
+            all.returned += exchanged.received.messages;
+            bytes += exchanged.received.bytes;
+        }
+        Ok((all, bytes))
+    }
+}
