@@ -24,6 +24,7 @@ use crate::error::{ConnectStage, Error, Result};
 use crate::marks::{Marked, MarkedStream, Recorder};
 use crate::service::{CALL, ECHO, FETCH, FetchRequest, READY};
 use crate::socket::{self, Binding, ConnectOptions, Connected};
+use crate::tls::trusting;
 use crate::tuning::Tuning;
 
 /// One connection to a server: its own socket, never shared and never replaced.
@@ -57,11 +58,10 @@ impl Client {
             stage: ConnectStage::Grpc,
         };
         let strange = |detail: String| Error::NotThisService { peer, detail };
-        let channel =
-            timeout_at(deadline, channel_over(stream, options.marks.clone(), peer, tuning))
-                .await
-                .map_err(|_| late())?
-                .map_err(|error| strange(innermost(&error)))?;
+        let channel = timeout_at(deadline, channel_over(stream, options, peer, tuning))
+            .await
+            .map_err(|_| late())?
+            .map_err(|error| strange(innermost(&error)))?;
         let grpc = Grpc::new(channel).max_decoding_message_size(tuning.message_limit());
         let marks = options.marks.clone();
         let client = Client { grpc, tuning: tuning.clone(), local, peer, binding, marks };
@@ -227,18 +227,22 @@ struct ConnectionClosed;
 /// A channel over `stream` that fails, instead of connecting anew, when the stream is lost.
 async fn channel_over(
     stream: TcpStream,
-    marks: Option<Arc<Recorder>>,
+    options: &ConnectOptions,
     peer: SocketAddr,
     tuning: &Tuning,
 ) -> std::result::Result<Channel, tonic::transport::Error> {
-    let mut endpoint = Endpoint::from_shared(format!("http://{}", without_scope(peer)))?;
+    let scheme = if options.certificate.is_some() { "https" } else { "http" };
+    let mut endpoint = Endpoint::from_shared(format!("{scheme}://{}", without_scope(peer)))?;
+    if let Some(certificate) = &options.certificate {
+        endpoint = endpoint.tls_config(trusting(certificate))?;
+    }
     if let Some(http2) = tuning.http2() {
         endpoint = endpoint
             .initial_stream_window_size(http2.window)
             .initial_connection_window_size(http2.window)
             .max_frame_size(http2.frame);
     }
-    let mut only = Some(MarkedStream::new(stream, marks));
+    let mut only = Some(MarkedStream::new(stream, options.marks.clone()));
     endpoint
         .connect_with_connector(tower::service_fn(move |_| {
             std::future::ready(only.take().map(TokioIo::new).ok_or(ConnectionClosed))

@@ -1,10 +1,12 @@
-//! gRPC messages that are plain bytes: the five-byte gRPC prefix and nothing else.
+//! gRPC messages that are plain bytes: the five-byte gRPC prefix and nothing else, or a protobuf
+//! message with one field of bytes.
 //!
 //! Encoding copies the payload once, into tonic's buffer; decoding takes the message out of
 //! tonic's buffer without a copy. (tonic itself gathers the HTTP/2 DATA frames of a message, which
 //! is one copy more on the way in.)
 
 use bytes::{Buf, BufMut, Bytes};
+use prost::Message;
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
@@ -20,7 +22,27 @@ pub(crate) struct BytesCodec {
     pub(crate) decode: BufferSettings,
     /// Bytes of messages to make room for at once; 0 makes room for one message at a time.
     pub(crate) slab: usize,
+    /// Whether each message is the field of a protobuf message.
+    pub(crate) serialized: bool,
 }
+
+/// `message Payload { bytes data = 1; }`, as it is sent.
+#[derive(Clone, PartialEq, Message)]
+struct Payload {
+    #[prost(bytes = "bytes", tag = "1")]
+    data: Bytes,
+}
+
+/// The same as it is received: with the type that prost's generator gives such a field, into which
+/// decoding copies.
+#[derive(Clone, PartialEq, Message)]
+struct DecodedPayload {
+    #[prost(bytes = "vec", tag = "1")]
+    data: Vec<u8>,
+}
+
+/// Bytes that protobuf adds to a message at the most: a tag, and a length of up to 32 bits.
+pub(crate) const PROTOBUF_PREFIX: usize = 6;
 
 impl BytesCodec {
     /// Room for as many messages of this size, prefixes included, as make up a slab.
@@ -51,6 +73,14 @@ impl Encoder for BytesCodec {
     type Error = Status;
 
     fn encode(&mut self, message: Bytes, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        if self.serialized {
+            let payload = Payload { data: message };
+            let length = payload.encoded_len();
+            if into.chunk_mut().len() < length {
+                into.reserve(self.room_for(length));
+            }
+            return payload.encode(into).map_err(|error| Status::internal(error.to_string()));
+        }
         if into.chunk_mut().len() < message.len() {
             into.reserve(self.room_for(message.len()));
         }
@@ -68,6 +98,11 @@ impl Decoder for BytesCodec {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        if self.serialized {
+            let decoded = DecodedPayload::decode(from)
+                .map_err(|error| Status::internal(format!("no Payload: {error}")))?;
+            return Ok(Some(decoded.data.into()));
+        }
         Ok(Some(from.copy_to_bytes(from.remaining())))
     }
 

@@ -154,6 +154,13 @@ pub enum Error {
         detail: String,
     },
 
+    /// No certificate could be made.
+    #[error("cannot make a certificate for TLS: {detail}; measure without TLS")]
+    Certificate {
+        /// What was wrong.
+        detail: String,
+    },
+
     /// The server stopped serving.
     #[error("server on {address} failed: {detail}; start it again")]
     Serve {

@@ -1,8 +1,8 @@
 //! Raw-bytes gRPC: a client and a server over tonic whose messages are plain bytes, tuned and
 //! stock.
 //!
-//! There is no protobuf on the data path; on the wire it is ordinary gRPC over HTTP/2. Nothing
-//! here knows of benchmarks, and tonic, hyper and h2 are named nowhere else.
+//! There is no protobuf on the data path unless it is [asked for](Tuning::serialized); on the wire it
+//! is ordinary gRPC over HTTP/2. Nothing here knows of benchmarks, and tonic, hyper and h2 are named nowhere else.
 //!
 //! Everything runs on current-thread runtimes, which have the lowest latency:
 //!
@@ -42,6 +42,7 @@ mod queue;
 mod server;
 mod service;
 pub mod socket;
+mod tls;
 mod tuning;
 
 pub use client::{Client, ExchangeStream, Exchanged, FetchStream, PushStream};
@@ -50,4 +51,5 @@ pub use observer::{Counts, Observer, PayloadCheck, PayloadSource};
 pub use server::{SHUTDOWN_GRACE, Server};
 pub use service::{CALL, ECHO, EXCHANGE, FETCH, FetchRequest, PUSH, PushSummary, READY};
 pub use socket::{Binding, ConnectOptions, ListenOptions};
+pub use tls::Identity;
 pub use tuning::{MAX_MESSAGE, MAX_WINDOW, Profile, Setting, Tuning};

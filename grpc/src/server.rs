@@ -21,6 +21,7 @@ use crate::marks::{MarkedStream, Recorder};
 use crate::observer::{Observer, Registration};
 use crate::service::RawService;
 use crate::socket::{self, Binding, ListenOptions};
+use crate::tls::Identity;
 use crate::tuning::Tuning;
 
 /// Time that calls under way have to finish after the shutdown signal; then their connections are
@@ -37,6 +38,7 @@ pub struct Server {
     address: SocketAddr,
     binding: Binding,
     tuning: Tuning,
+    identity: Option<Identity>,
 }
 
 impl Server {
@@ -52,7 +54,8 @@ impl Server {
             interface: options.interface.clone(),
             cause,
         })?;
-        Ok(Server { listener, address, binding, tuning: tuning.clone() })
+        let identity = options.identity.clone();
+        Ok(Server { listener, address, binding, tuning: tuning.clone(), identity })
     }
 
     /// Address and port it listens on; the port is the real one where 0 was asked for.
@@ -95,6 +98,10 @@ impl Server {
                 .initial_stream_window_size(http2.window)
                 .initial_connection_window_size(http2.window)
                 .max_frame_size(http2.frame);
+        }
+        if let Some(identity) = &self.identity {
+            builder =
+                builder.tls_config(identity.server()).map_err(|error| failed(error.to_string()))?;
         }
         let (stop, stopped) = oneshot::channel::<()>();
         let mut serving = pin!(builder.serve_with_incoming_shutdown(

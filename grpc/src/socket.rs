@@ -15,6 +15,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::error::{ConnectStage, Error, Result};
 use crate::marks::Recorder;
+use crate::tls::Identity;
 use crate::tuning::Tuning;
 
 /// IFNAMSIZ less the terminating zero (linux/if.h). The kernel cuts longer names short in silence.
@@ -48,12 +49,21 @@ pub struct ListenOptions {
     pub interface: Option<String>,
     /// Connections that may wait to be accepted.
     pub backlog: u16,
+    /// Whose TLS connections must be; `None`: plain TCP.
+    pub identity: Option<Identity>,
 }
 
 impl ListenOptions {
     /// Listens on `address`, through whichever interface.
     pub fn new(address: SocketAddr) -> ListenOptions {
-        ListenOptions { address, interface: None, backlog: 1024 }
+        ListenOptions { address, interface: None, backlog: 1024, identity: None }
+    }
+
+    /// Speaks TLS, as `identity`.
+    #[must_use]
+    pub fn identity(mut self, identity: Identity) -> ListenOptions {
+        self.identity = Some(identity);
+        self
     }
 
     /// Accepts only what comes through `interface`.
@@ -77,6 +87,8 @@ pub struct ConnectOptions {
     pub timeout: Duration,
     /// Where calls are marked; `None`: nowhere.
     pub marks: Option<Arc<Recorder>>,
+    /// Certificate of the server, PEM, that is trusted over TLS; `None`: plain TCP.
+    pub certificate: Option<String>,
 }
 
 impl ConnectOptions {
@@ -88,7 +100,16 @@ impl ConnectOptions {
             local_address: None,
             timeout: Duration::from_secs(10),
             marks: None,
+            certificate: None,
         }
+    }
+
+    /// Speaks TLS with a server that has this certificate, which is PEM
+    /// ([`Identity::certificate`]).
+    #[must_use]
+    pub fn certificate(mut self, certificate: impl Into<String>) -> ConnectOptions {
+        self.certificate = Some(certificate.into());
+        self
     }
 
     /// Marks calls in `recorder`, which must be of this connection alone.

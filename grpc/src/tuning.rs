@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tonic::codec::BufferSettings;
 
-use crate::codec::{BytesCodec, GRPC_PREFIX};
+use crate::codec::{BytesCodec, GRPC_PREFIX, PROTOBUF_PREFIX};
 use crate::error::{Error, Result};
 
 /// Largest gRPC message in bytes: the length prefix is an unsigned 32-bit number
@@ -89,6 +89,7 @@ pub struct Tuning {
     profile: Profile,
     largest_message: u64,
     in_flight: u32,
+    serialized: bool,
 }
 
 impl Tuning {
@@ -119,7 +120,24 @@ impl Tuning {
         if largest_message > MAX_MESSAGE {
             return Err(Error::OverGrpcLimit { size: largest_message });
         }
-        Ok(Tuning { profile, largest_message, in_flight })
+        Ok(Tuning { profile, largest_message, in_flight, serialized: false })
+    }
+
+    /// Whether each message travels as the one field, of bytes, of a protobuf message: what is sent is
+    /// encoded, and what is received decoded, which is what a program that uses gRPC as it is meant does.
+    ///
+    /// # Errors
+    /// [`Error::OverGrpcLimit`] if gRPC cannot carry the largest message with protobuf's prefix.
+    pub fn serialized(mut self, serialized: bool) -> Result<Tuning> {
+        self.serialized = serialized;
+        if self.largest_message + self.protobuf_prefix() > MAX_MESSAGE {
+            return Err(Error::OverGrpcLimit { size: self.largest_message });
+        }
+        Ok(self)
+    }
+
+    fn protobuf_prefix(&self) -> u64 {
+        if self.serialized { PROTOBUF_PREFIX as u64 } else { 0 }
     }
 
     /// Stock or tuned.
@@ -142,7 +160,12 @@ impl Tuning {
 
     /// All that is set and differs from, or must repeat, tonic's defaults.
     pub fn describe(&self) -> Vec<Setting> {
+        let messages = match self.serialized {
+            true => "serialized: protobuf, one field of bytes",
+            false => "raw bytes",
+        };
         let mut settings = vec![
+            Setting { name: "messages", value: messages.into(), tonic_default: messages },
             Setting {
                 name: "message limit, B",
                 value: self.message_limit().to_string(),
@@ -207,7 +230,8 @@ impl Tuning {
 
     /// Limit on received messages, for tonic.
     pub(crate) fn message_limit(&self) -> usize {
-        usize::try_from(self.largest_message.max(SERVICE_MESSAGE)).unwrap_or(usize::MAX)
+        let largest = self.largest_message.max(SERVICE_MESSAGE) + self.protobuf_prefix();
+        usize::try_from(largest).unwrap_or(usize::MAX)
     }
 
     /// HTTP/2 settings, unless hyper's own stay in force.
@@ -239,11 +263,12 @@ impl Tuning {
     /// Codec of calls that carry one message each way.
     pub(crate) fn call_codec(&self) -> BytesCodec {
         match self.profile {
-            Profile::Stock => BytesCodec::default(),
+            Profile::Stock => BytesCodec { serialized: self.serialized, ..BytesCodec::default() },
             Profile::Tuned => BytesCodec {
                 encode: BufferSettings::new(self.call_send_buffer(), STREAM_BATCH),
                 decode: BufferSettings::new(self.call_receive_buffer(), STREAM_BATCH),
                 slab: 0,
+                serialized: self.serialized,
             },
         }
     }
@@ -251,18 +276,19 @@ impl Tuning {
     /// Codec of streams.
     pub(crate) fn stream_codec(&self) -> BytesCodec {
         match self.profile {
-            Profile::Stock => BytesCodec::default(),
+            Profile::Stock => BytesCodec { serialized: self.serialized, ..BytesCodec::default() },
             Profile::Tuned => BytesCodec {
                 encode: BufferSettings::new(STREAM_BUFFER, STREAM_BATCH),
                 decode: BufferSettings::new(STREAM_BUFFER, STREAM_BATCH),
                 slab: STREAM_BATCH,
+                serialized: self.serialized,
             },
         }
     }
 
     /// Largest message with its prefix, in bytes.
     fn framed(&self) -> u64 {
-        self.largest_message + GRPC_PREFIX as u64
+        self.largest_message + self.protobuf_prefix() + GRPC_PREFIX as u64
     }
 
     fn call_send_buffer(&self) -> usize {

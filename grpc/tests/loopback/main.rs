@@ -12,3 +12,4 @@ mod failures;
 mod marks;
 mod messages;
 mod support;
+mod tls;

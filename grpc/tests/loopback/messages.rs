@@ -10,8 +10,11 @@ use crate::support::{Running, run};
 const SIZES: [usize; 5] = [0, 1, 16 << 10, 5 << 20, 64 << 20];
 const LARGEST: u64 = 64 << 20;
 
-fn profiles() -> [Tuning; 2] {
-    [Tuning::stock(LARGEST).unwrap(), Tuning::tuned(LARGEST, 1).unwrap()]
+fn profiles() -> [Tuning; 4] {
+    let raw = [Tuning::stock(LARGEST).unwrap(), Tuning::tuned(LARGEST, 1).unwrap()];
+    let [stock, tuned] = raw.clone().map(|tuning| tuning.serialized(true).unwrap());
+    let [raw_stock, raw_tuned] = raw;
+    [raw_stock, raw_tuned, stock, tuned]
 }
 
 /// No two neighbouring stretches alike, so that a lost, doubled or swapped one is seen.
