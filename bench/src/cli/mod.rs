@@ -1,5 +1,6 @@
 //! The `fabricbench` command: arguments in, plan out. A file a subcommand.
 
+mod grpc;
 mod local_server;
 mod memory;
 mod models;

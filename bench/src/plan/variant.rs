@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Pattern, TransportName, VerbsOperation};
+use super::{GrpcTuning, Pattern, TransportName, VerbsOperation};
 
 /// The most combinations of one sweep: a slip such as `depth=1:65536:+1` is not to plan for days.
 pub const MOST_VARIANTS: usize = 1024;
@@ -23,6 +23,14 @@ pub enum Axis {
     Threads,
     /// Connections of each thread.
     Connections,
+    /// Messages as protobuf, or raw.
+    Serialized,
+    /// Connections encrypted, or not.
+    Tls,
+    /// What runs the client's side of gRPC, and the server's.
+    Runtime,
+    /// Threads of the server's side of gRPC.
+    ServerThreads,
     /// Queue pairs.
     Qp,
     /// Messages posted by one call.
@@ -46,10 +54,14 @@ pub enum Axis {
 type Row = (Axis, &'static str, fn(&TransportName, Pattern) -> bool);
 
 /// Axis, its name, and whether it means anything to a transport in a pattern.
-const TABLE: [Row; 12] = [
+const TABLE: [Row; 16] = [
     (Axis::Depth, "depth", has_depth),
     (Axis::Threads, "threads", |_, _| true),
     (Axis::Connections, "connections", has_connections),
+    (Axis::Serialized, "serialized", is_tonic),
+    (Axis::Tls, "tls", is_tonic),
+    (Axis::Runtime, "runtime", is_tonic),
+    (Axis::ServerThreads, "server-threads", is_tonic),
     (Axis::Qp, "qp", is_pipelined),
     (Axis::PostList, "post-list", is_listed),
     (Axis::CqMod, "cq-mod", is_pipelined),
@@ -72,6 +84,11 @@ fn operation(transport: &TransportName) -> Option<VerbsOperation> {
 
 fn is_verbs(transport: &TransportName, _: Pattern) -> bool {
     operation(transport).is_some()
+}
+
+/// gRPC by the library that has all its options.
+fn is_tonic(transport: &TransportName, _: Pattern) -> bool {
+    matches!(transport, TransportName::Grpc(GrpcTuning::Tuned | GrpcTuning::Stock, _))
 }
 
 /// More than one of its sockets can be busy at once.
@@ -294,8 +311,10 @@ mod tests {
         );
         let streams = ["threads", "connections"];
         let fitted = [&["depth"][..], &streams].concat();
-        assert_eq!(touching("grpc@ipoib", Pattern::Bandwidth), fitted);
-        assert_eq!(touching("grpc@ipoib", Pattern::Latency), ["threads"]);
+        let of_grpc = ["serialized", "tls", "runtime", "server-threads"];
+        let grpc = [&fitted[..], &of_grpc].concat();
+        assert_eq!(touching("grpc@ipoib", Pattern::Bandwidth), grpc);
+        assert_eq!(touching("grpc@ipoib", Pattern::Latency), [&["threads"][..], &of_grpc].concat());
         assert_eq!(touching("tcp@ipoib", Pattern::Bandwidth), streams);
         for pattern in [Pattern::Fetch, Pattern::Calls] {
             assert_eq!(touching("tcp@ipoib", pattern), fitted);

@@ -1,6 +1,7 @@
 //! Comma-separated values, one row a cell, for spreadsheets and plotting programs.
 
 use super::Document;
+use crate::plan::Axis;
 
 const HEADER: [&str; 23] = [
     "transport",
@@ -28,14 +29,15 @@ const HEADER: [&str; 23] = [
     "reply_bytes",
 ];
 
-/// The rows with a header line, behind the others a column for each setting that was varied. Latencies
+/// The rows with a header line, behind the others a column for each setting that a cell has of its own. Latencies
 /// are half round trips in nanoseconds, of reads, atomics and calls whole ones; what is absent is empty.
 ///
 /// # Errors
 /// None that can occur in memory; they are the writer's.
 pub fn csv(document: &Document) -> Result<String, csv::Error> {
     let mut rows = csv::Writer::from_writer(Vec::new());
-    let axes: Vec<_> = document.plan.sweep.axes().map(|(axis, _)| axis).collect();
+    let has = |axis: &Axis| document.cells.iter().any(|cell| cell.variant.get(*axis).is_some());
+    let axes: Vec<_> = Axis::all().filter(has).collect();
     let names = HEADER.into_iter().chain(axes.iter().map(|axis| axis.name()));
     rows.write_record(names)?;
     for cell in &document.cells {

@@ -164,7 +164,8 @@ impl<C: Clock + Sync> Initiating<C> {
         name: &PathName,
     ) -> Result<SliceRecord, SliceError> {
         let choice = ip_path(&self.here, &self.there, name, self.control)?;
-        let tuning = tuning(kind, slice.cell.largest_message(), slice.depth)?;
+        let settings = self.variants.of(&slice.cell.variant).grpc;
+        let tuning = tuning(kind, settings.serialized, slice.cell.largest_message(), slice.depth)?;
         let path = self.describe(&choice);
         let openings = (0..slice.threads.max(1)).map(|_| GrpcOpening {
             cell: slice.cell.clone(),
@@ -172,6 +173,7 @@ impl<C: Clock + Sync> Initiating<C> {
             path: choice.clone(),
             timeout: self.connect_timeout,
             tuning: tuning.clone(),
+            settings,
             depth: slice.depth,
             connections: slice.connections,
             stop: self.stop.clone(),

@@ -183,15 +183,16 @@ fn respond(order: &Order<'_>, offer: &Offer) -> Result<Ready, TransportError> {
                 }
             }
             (TransportName::Grpc(kind, _), Offer::Tcp(wish)) => {
-                let (responder, address) =
+                let (responder, answer) =
                     GrpcResponder::listen(cell, *kind, *depth, payload.clone(), wish)?;
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
-                (Answer::Tcp { port: address.port() }, path, Box::new(responder))
+                (answer, path, Box::new(responder))
             }
             (TransportName::Tcp(_), Offer::Tcp(wish)) => {
                 let (responder, address) = TcpResponder::listen(cell, payload.clone(), wish)?;
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
-                (Answer::Tcp { port: address.port() }, path, Box::new(responder))
+                let (port, certificate) = (address.port(), None);
+                (Answer::Tcp { port, certificate }, path, Box::new(responder))
             }
             (transport, _) => {
                 return Err(TransportError::Failed(format!(

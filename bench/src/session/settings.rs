@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::{
     plan::{Axis, Cell, Pattern, TransportName, Variant, default_depth},
-    transport::VerbsSettings,
+    transport::{
+        VerbsSettings,
+        grpc::{GrpcSettings, RuntimeKind},
+    },
 };
 
 /// Everything that options set and a sweep may vary, on both sides.
@@ -16,6 +19,8 @@ pub struct Settings {
     pub threads: u32,
     /// Connections of each thread, of TCP and gRPC.
     pub connections: u32,
+    /// Options of gRPC.
+    pub grpc: GrpcSettings,
     /// Options of verbs for the client's side.
     pub verbs: VerbsSettings,
     /// Options of verbs for the server's side.
@@ -32,6 +37,12 @@ impl Settings {
         }
     }
 
+    /// Whether a side has several threads.
+    #[must_use]
+    pub fn is_multi_threaded(&self) -> bool {
+        self.threads > 1 || self.grpc.is_multi_threaded()
+    }
+
     /// Why `cell` cannot be measured with these, whatever the hosts; `None` if it can.
     #[must_use]
     pub fn impossible(&self, cell: &Cell) -> Option<String> {
@@ -40,6 +51,23 @@ impl Settings {
         }
         if self.connections > 1 && !Axis::Connections.touches(&cell.transport, cell.pattern) {
             return Some(without_connections(cell));
+        }
+        let GrpcSettings { serialized, tls, runtime, server_runtime } = self.grpc;
+        let single = RuntimeKind::CurrentThread;
+        for (axis, is_given, value) in [
+            (Axis::Serialized, serialized, "yes"),
+            (Axis::Tls, tls, "yes"),
+            (Axis::Runtime, runtime != single, "RUNTIME"),
+            (Axis::ServerThreads, server_runtime != single, "N"),
+        ] {
+            if is_given && !axis.touches(&cell.transport, cell.pattern) {
+                let transport = &cell.transport;
+                return Some(format!(
+                    "--{axis}: {transport} has no such thing, which grpc@PATH and grpc-stock@PATH have; \
+                     leave one of them out, or give --sweep {axis}={value}, which leaves others as they \
+                     are"
+                ));
+            }
         }
         let (list, depth) = (self.verbs.post_list, self.depth(cell));
         // Under the depth by size, a list that is the run's is cut where messages are large; one that
@@ -106,7 +134,14 @@ mod tests {
 
     fn settings(depth: Option<u32>, post_list: u32) -> Settings {
         let verbs = VerbsSettings { post_list, ..VerbsSettings::default() };
-        Settings { depth, threads: 1, connections: 1, peer_verbs: verbs.clone(), verbs }
+        Settings {
+            depth,
+            threads: 1,
+            connections: 1,
+            grpc: GrpcSettings::default(),
+            peer_verbs: verbs.clone(),
+            verbs,
+        }
     }
 
     fn cell(transport: &str, pattern: Pattern, size: u64) -> Cell {
@@ -139,6 +174,18 @@ mod tests {
         {
             assert_eq!(reason("tcp@lo", pattern), None);
         }
+    }
+
+    #[test]
+    fn what_only_grpc_has_is_impossible_for_others_and_named() {
+        let tls = Settings {
+            grpc: GrpcSettings { tls: true, ..GrpcSettings::default() },
+            ..settings(None, 1)
+        };
+        let reason = |transport| tls.impossible(&cell(transport, Pattern::Latency, 8));
+        assert!(reason("tcp@lo").unwrap().starts_with("--tls: tcp@loopback has no such thing"));
+        assert!(reason("verbs-send").unwrap().contains("--sweep tls=yes"));
+        assert_eq!((reason("grpc@lo"), reason("grpc-stock@lo")), (None, None));
     }
 
     /// 8 MiB in flight are eight messages of 1 MiB.

@@ -4,7 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::verbs::{LONGEST_LIST, MemorySettings, PostMode};
+use super::{
+    grpc::GrpcSettings,
+    verbs::{LONGEST_LIST, MemorySettings, PostMode},
+};
 
 /// What a client offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,7 +29,9 @@ impl Offer {
     #[must_use]
     pub fn listener(&self, answer: &Answer) -> Option<SocketAddr> {
         match (self, answer) {
-            (Self::Tcp(wish), Answer::Tcp { port }) => Some(SocketAddr::new(wish.address, *port)),
+            (Self::Tcp(wish), Answer::Tcp { port, .. }) => {
+                Some(SocketAddr::new(wish.address, *port))
+            }
             _ => None,
         }
     }
@@ -58,6 +63,9 @@ pub enum Answer {
     Tcp {
         /// Port it listens on, at the address that was asked for.
         port: u16,
+        /// Its certificate, PEM, where TLS was asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        certificate: Option<String>,
     },
 }
 
@@ -70,6 +78,9 @@ pub struct TcpEndpoint {
     pub address: IpAddr,
     /// Connections that will come, each over a socket of its own.
     pub connections: u32,
+    /// What gRPC is to do on them.
+    #[serde(default)]
+    pub grpc: GrpcSettings,
 }
 
 /// The most connections of one listener: each takes a file descriptor on both sides.

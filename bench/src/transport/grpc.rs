@@ -4,6 +4,7 @@
 mod calls;
 mod fetch;
 mod push;
+mod settings;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,10 +20,11 @@ use std::{
 
 use bytes::Bytes;
 pub use calls::{GrpcCalls, GrpcCallsOpening};
-use fabricbench_grpc::{Client, ListenOptions, Observer, Server, Tuning};
+use fabricbench_grpc::{Client, Identity, ListenOptions, Observer, Server, Tuning};
 use fabricbench_ipoib::PathChoice;
+pub use settings::{GrpcSettings, MOST_RUNTIME_THREADS, RuntimeKind};
 use tokio::{
-    runtime::{Builder, Runtime},
+    runtime::Runtime,
     time::{Instant, sleep, timeout},
 };
 
@@ -46,15 +48,21 @@ const TURN: Duration = Duration::from_millis(100);
 /// often than the end of a slice may lag.
 const SERVER_TURN: Duration = Duration::from_millis(10);
 
-/// The settings of a tuning for messages of `size` bytes, `depth` in flight.
+/// The settings of a tuning for messages of `size` bytes, raw or `serialized`, `depth` in flight.
 ///
 /// # Errors
 /// gRPC cannot carry a message that large.
-pub fn tuning(kind: GrpcTuning, size: u64, depth: u32) -> Result<Tuning, TransportError> {
+pub fn tuning(
+    kind: GrpcTuning,
+    serialized: bool,
+    size: u64,
+    depth: u32,
+) -> Result<Tuning, TransportError> {
     match kind {
         GrpcTuning::Tuned => Tuning::tuned(size, depth),
         GrpcTuning::Stock => Tuning::stock(size),
     }
+    .and_then(|tuning| tuning.serialized(serialized))
     .map_err(|error| TransportError::Unsupported(error.to_string()))
 }
 
@@ -75,6 +83,8 @@ pub struct GrpcOpening {
     pub depth: u32,
     /// Connections, each over a socket of its own.
     pub connections: u32,
+    /// Options.
+    pub settings: GrpcSettings,
     /// Ends every wait.
     pub stop: StopSignal,
 }
@@ -83,12 +93,13 @@ impl Opening for GrpcOpening {
     type Initiator = GrpcInitiator;
 
     fn offer(&self) -> Offer {
-        Offer::Tcp(wish(&self.path, self.connections))
+        Offer::Tcp(TcpEndpoint { grpc: self.settings, ..wish(&self.path, self.connections) })
     }
 
     fn connect(self, answer: &Answer) -> Result<GrpcInitiator, TransportError> {
         let (runtime, clients) = self.link(answer)?;
         let depth = self.depth.max(1) as usize * clients.len();
+        let settings = self.in_force(&clients);
         let mut message = zeroed(self.cell.size)?;
         self.payload.fill(&mut message);
         Ok(GrpcInitiator {
@@ -104,7 +115,7 @@ impl Opening for GrpcOpening {
             depth,
             waiting: VecDeque::with_capacity(depth),
             patience: Patience(self.timeout),
-            tuning: self.tuning,
+            settings,
             verified: None,
             confirmed: Received::default(),
             stop: self.stop,
@@ -115,8 +126,16 @@ impl Opening for GrpcOpening {
 impl GrpcOpening {
     /// Connects.
     fn link(&self, answer: &Answer) -> Result<(Runtime, Vec<Client>), TransportError> {
-        let options = connect_options(&self.path, answer, self.timeout)?;
-        let runtime = runtime()?;
+        let mut options = connect_options(&self.path, answer, self.timeout)?;
+        if self.settings.tls {
+            let Answer::Tcp { certificate: Some(certificate), .. } = answer else {
+                return Err(TransportError::Failed(
+                    "the server told no certificate where TLS was asked for".to_owned(),
+                ));
+            };
+            options = options.certificate(certificate);
+        }
+        let runtime = self.settings.runtime.build()?;
         let patience = Patience(options.timeout + TURN);
         let mut clients = Vec::new();
         for _ in 0..self.connections.max(1) {
@@ -124,6 +143,22 @@ impl GrpcOpening {
             clients.push(drive(&runtime, connecting, patience, &self.stop)?.map_err(failed)?);
         }
         Ok((runtime, clients))
+    }
+
+    /// What is in force, by name.
+    fn in_force(&self, clients: &[Client]) -> BTreeMap<String, String> {
+        let described = self.tuning.describe().into_iter();
+        let mut settings: BTreeMap<_, _> =
+            described.map(|setting| (setting.name.to_owned(), setting.value)).collect();
+        let GrpcSettings { tls, runtime, server_runtime, .. } = self.settings;
+        let mut say = |name: &str, value: String| settings.insert(name.to_owned(), value);
+        say("client runtime", runtime.to_string());
+        say("server runtime", server_runtime.to_string());
+        say("TLS", if tls { "on" } else { "off" }.to_owned());
+        if let Some(client) = clients.first() {
+            say("socket bound to", bound_to(client.binding()));
+        }
+        settings
     }
 }
 
@@ -145,7 +180,7 @@ pub struct GrpcInitiator {
     // Tokens of messages that the stream has taken, or of the call to come.
     waiting: VecDeque<u64>,
     patience: Patience,
-    tuning: Tuning,
+    settings: BTreeMap<String, String>,
     verified: Option<bool>,
     // Of an exchange, in which the runtime's tasks receive.
     first: Arc<FirstMessage>,
@@ -265,20 +300,8 @@ impl Initiator for GrpcInitiator {
     }
 
     fn settings(&self) -> BTreeMap<String, String> {
-        settings(&self.tuning, &self.clients)
+        self.settings.clone()
     }
-}
-
-/// What is in force, by name.
-fn settings(tuning: &Tuning, clients: &[Client]) -> BTreeMap<String, String> {
-    let mut settings: BTreeMap<_, _> = tuning
-        .describe()
-        .into_iter()
-        .map(|setting| (setting.name.to_owned(), setting.value))
-        .collect();
-    let bound = clients.first().map(|client| bound_to(client.binding()));
-    settings.extend(bound.map(|bound| ("socket bound to".to_owned(), bound)));
-    settings
 }
 
 fn no_connection() -> TransportError {
@@ -311,13 +334,6 @@ fn drive<T>(
     })
 }
 
-fn runtime() -> Result<Runtime, TransportError> {
-    Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| TransportError::Failed(format!("no runtime for gRPC: {error}")))
-}
-
 fn failed(error: fabricbench_grpc::Error) -> TransportError {
     TransportError::Failed(error.to_string())
 }
@@ -326,6 +342,7 @@ fn failed(error: fabricbench_grpc::Error) -> TransportError {
 #[derive(Debug)]
 pub struct GrpcResponder {
     server: Server,
+    runtime: RuntimeKind,
     pattern: Pattern,
     payload: Payload,
     size: u64,
@@ -346,8 +363,8 @@ impl GrpcResponder {
         depth: u32,
         payload: Payload,
         wish: &TcpEndpoint,
-    ) -> Result<(Self, SocketAddr), TransportError> {
-        let tuning = tuning(kind, cell.largest_message(), depth)?;
+    ) -> Result<(Self, Answer), TransportError> {
+        let tuning = tuning(kind, wish.grpc.serialized, cell.largest_message(), depth)?;
         // gRPC allocates when a message comes; that it can is seen here, where it can be refused.
         let mut message = zeroed(cell.size)?;
         if matches!(cell.pattern, Pattern::Fetch | Pattern::Bidirectional) {
@@ -357,19 +374,23 @@ impl GrpcResponder {
         }
         let mut reply = zeroed(cell.reply_size())?;
         payload.fill(&mut reply);
-        let options =
+        let mut options =
             ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
+        options.identity = wish.grpc.tls.then(Identity::generate).transpose().map_err(failed)?;
+        let certificate =
+            options.identity.as_ref().map(|identity| identity.certificate().to_owned());
         let server = Server::bind(&options, &tuning).map_err(failed)?;
-        let address = server.local_addr();
+        let answer = Answer::Tcp { port: server.local_addr().port(), certificate };
+        let runtime = wish.grpc.server_runtime;
         let (pattern, size) = (cell.pattern, cell.size);
         let (message, reply) = (message.into(), reply.into());
-        Ok((Self { server, pattern, payload, size, message, reply }, address))
+        Ok((Self { server, runtime, pattern, payload, size, message, reply }, answer))
     }
 }
 
 impl Responder for GrpcResponder {
     fn serve(self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
-        let runtime = runtime()?;
+        let runtime = self.runtime.build()?;
         let first = Arc::new(FirstMessage::default());
         let check = {
             let (first, payload, size) = (first.clone(), self.payload.clone(), self.size);

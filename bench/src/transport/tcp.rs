@@ -34,6 +34,7 @@ use super::{
     Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
     StopSignal, TcpEndpoint, TransportError,
     buffer::zeroed,
+    grpc::GrpcSettings,
     wait::{go_on, stopped},
 };
 use crate::plan::{Cell, Pattern, Payload};
@@ -155,6 +156,7 @@ pub(super) fn wish(path: &PathChoice, connections: u32) -> TcpEndpoint {
         interface: path.remote_interface.clone(),
         address: path.remote_addr,
         connections: connections.max(1),
+        grpc: GrpcSettings::default(),
     }
 }
 
@@ -165,7 +167,7 @@ pub(super) fn connect_options(
     timeout: Duration,
 ) -> Result<ConnectOptions, TransportError> {
     match answer {
-        Answer::Tcp { port } => Ok(ConnectOptions::new(path.remote_socket_addr(*port))
+        Answer::Tcp { port, .. } => Ok(ConnectOptions::new(path.remote_socket_addr(*port))
             .interface(&path.local_interface)
             .local_address(path.local_addr)
             .timeout(timeout)),

@@ -24,7 +24,7 @@ fn are_refused_in_one_line() {
         ("run --pattern calls --reply-size 0", &["--reply-size", "1 byte"]),
         ("run -l 64 --sweep depth=8,16", &["--post-list 64", "the 8 in flight", "--depth"]),
         ("run --sweep qp", &["--sweep", "AXIS=VALUE", "post-list"]),
-        ("run --sweep colour=red", &["--sweep", "`colour`", "depth, threads, connections, qp"]),
+        ("run --sweep colour=red", &["--sweep", "`colour`", "depth, threads, connections"]),
         ("run --sweep qp=", &["--sweep", "empty"]),
         ("run --sweep qp=1,0", &["--sweep qp=0", "1..=16384"]),
         ("run --sweep mtu=1K,1500", &["--sweep mtu=1500", "4096"]),
@@ -35,6 +35,14 @@ fn are_refused_in_one_line() {
         ("run --sweep qp=1 --sweep qp=4", &["--sweep qp", "twice"]),
         ("run --tune --sweep cq-mod=1,4", &["--sweep cq-mod", "--tune"]),
         ("run --sweep depth=1:2K:+1", &["2048 combinations", "1024"]),
+        (
+            "run --transport tcp@lo --serialized",
+            &["--serialized", "tcp@loopback", "grpc-stock@PATH", "--sweep serialized=yes"],
+        ),
+        ("run --transport verbs-write --tls", &["--tls", "verbs-write", "--sweep tls=yes"]),
+        ("run --transport tcp@lo --server-threads 2", &["--server-threads", "tcp@loopback"]),
+        ("run --runtime threads:2", &["--runtime", "threads:2", "multi-thread:N"]),
+        ("run --tls --sweep tls=no", &["--sweep tls", "one value as well"]),
         ("run --connections 0", &["--connections", "0", "256"]),
         (
             "run --transport tcp@lo --pattern latency --connections 2",

@@ -136,3 +136,44 @@ fn every_thread_has_its_connections() {
     let header: Vec<_> = long.lines().next().unwrap().split("  ").map(str::trim).collect();
     assert!(header.contains(&"conns"), "{long}");
 }
+
+#[test]
+fn grpc_is_measured_serialized_encrypted_and_on_threads() {
+    let plan = "run --transport grpc@loopback,grpc-stock@loopback,tcp@loopback \
+                --pattern latency,bandwidth,bidirectional,fetch,calls -s 3,64K -n 30 --rounds 1 -t 4 \
+                --sweep serialized=no,yes --sweep tls=no,yes --sweep runtime=current-thread,multi-thread:2 \
+                --format json";
+    let document = Document::read(&run(plan).quietly(0).stdout);
+    assert_eq!(document.cells().len(), 2 * 5 * (2 * 8 + 1));
+    for cell in document.cells() {
+        measured(cell);
+        assert_eq!(cell["payload"]["corrupt_messages"], 0);
+        let (variant, settings) = (&cell["variant"], &cell["settings"]["transport"]);
+        if cell["transport"] == "tcp@loopback" {
+            assert_eq!((variant, &settings["TLS"]), (&Value::Null, &Value::Null));
+            continue;
+        }
+        assert_eq!(settings["TLS"] == "on", variant["tls"] == "yes", "{cell}");
+        let messages = settings["messages"].as_str().unwrap();
+        assert_eq!(messages.starts_with("serialized"), variant["serialized"] == "yes", "{cell}");
+        for side in ["client runtime", "server runtime"] {
+            assert_eq!(settings[side], variant["runtime"], "{cell}");
+        }
+    }
+}
+
+#[test]
+fn a_row_says_that_it_is_serialized_or_encrypted() {
+    let plan = "run --transport grpc@loopback -s 64 -n 20 --rounds 1 --serialized --tls --server-threads 2";
+    for format in ["table", "long"] {
+        let shown = run(&format!("{plan} --format {format}")).quietly(0).stdout;
+        assert!(shown.contains("grpc@loopback[serialized=yes,tls=yes]"), "{shown}");
+    }
+    let csv = run(&format!("{plan} --format csv")).quietly(0).stdout;
+    assert!(csv.lines().next().unwrap().ends_with(",serialized,tls"), "{csv}");
+    assert!(csv.lines().skip(1).all(|row| row.ends_with(",yes,yes")), "{csv}");
+    let document = Document::read(&run(&format!("{plan} --format json")).quietly(0).stdout);
+    let settings = &document.cells()[0]["settings"]["transport"];
+    assert_eq!(settings["client runtime"], "current-thread");
+    assert_eq!(settings["server runtime"], "multi-thread:2");
+}

@@ -11,6 +11,7 @@ use super::sweep::{Varied, parse_varied};
 use crate::{
     cli::{
         DEFAULT_PORT,
+        grpc::GrpcOptions,
         options::{
             VerbsOptions, parse_affinity, parse_count, parse_depth, parse_duration, parse_output,
             parse_reply, parse_sizes, parse_timeout,
@@ -92,7 +93,7 @@ pub(in crate::cli) struct RunArguments {
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CONNECTIONS)))]
     pub(super) connections: u32,
     /// Vary a setting, in all combinations with others that are: depth=1:64:x4, threads=1,2,
-    /// connections=1:8:x2, qp=1,4, post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
+    /// connections=1:8:x2, serialized=no,yes, tls=no,yes, runtime, server-threads, qp=1,4, post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
     #[arg(long, value_name = "AXIS=VALUES", value_parser = parse_varied)]
     pub(super) sweep: Vec<Varied>,
     /// Search for the post list, completion moderation, depth and inline size in which each verbs
@@ -128,6 +129,8 @@ pub(in crate::cli) struct RunArguments {
     /// Wait so long for a server that is not there yet [default: no time]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(super) grpc: GrpcOptions,
     #[command(flatten)]
     pub(super) verbs: VerbsOptions,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use crate::{
     cli::{Failure, local_server::LocalServer, progress::Shown, say},
     clock::TscClock,
     control::{Client, ConnectError, parse_host},
-    session::{Affinity, Host, Initiating, Variants, bind_thread},
+    session::{Affinity, Host, Initiating, Settings, Variants, bind_thread},
     transport::{StopSignal, verbs::VerbsPort},
 };
 
@@ -83,7 +83,7 @@ pub(super) fn initiating(
     let affinity = match arguments.cpus {
         Some(affinity) => affinity,
         // Of several threads the scheduler takes better care; and what is compared runs alike.
-        None if variants.iter().any(|settings| settings.threads > 1) => Affinity::default(),
+        None if variants.iter().any(Settings::is_multi_threaded) => Affinity::default(),
         None => Affinity::automatic(here, &client.there, near.as_deref().unwrap_or(&[])),
     };
     // Calibrated before it is bound: that sleeps, and may as well do so anywhere.

@@ -5,7 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::{RunArguments, arguments::ServiceName};
 use crate::{
     cli::Failure,
-    plan::{Axis, Cell, Pattern, Plan, Service, Sizes, Stop, Sweep, TransportName, VerbsName},
+    plan::{
+        Axis, Cell, Pattern, Plan, Service, Sizes, Stop, Sweep, TransportName, Value, VerbsName,
+    },
     session::Variants,
 };
 
@@ -55,7 +57,20 @@ pub(super) fn plan(
         Stop::Messages(all) => arguments.rounds.min(u32::try_from(all).unwrap_or(u32::MAX)),
         Stop::After(_) => arguments.rounds,
     };
-    let plan = Plan::new(&transports, &patterns, &sizes, stop, rounds, seed).swept(sweep.clone());
+    let mut plan =
+        Plan::new(&transports, &patterns, &sizes, stop, rounds, seed).swept(sweep.clone());
+    // What a row of gRPC is must stand in it, wherever it is shown.
+    for (axis, is_given) in
+        [(Axis::Serialized, arguments.grpc.serialized), (Axis::Tls, arguments.grpc.tls)]
+    {
+        let touched = plan.cells.iter_mut();
+        for cell in touched.filter(|cell| axis.touches(&cell.transport, cell.pattern)) {
+            if is_given {
+                let variant = std::mem::take(&mut cell.variant);
+                cell.variant = variant.with(axis, Value::Word("yes".to_owned()));
+            }
+        }
+    }
     match arguments.reply_size {
         Some(_) if !plan.cells.iter().any(|cell| cell.pattern == Pattern::Calls) => {
             Err(Failure::Usage(

@@ -49,7 +49,7 @@ fn expand(part: &str) -> Result<Vec<Value>, String> {
     if let Ok(number) = part.parse() {
         return Ok(vec![Value::Number(number)]);
     }
-    if part.contains(':') {
+    if part.contains(':') && part.starts_with(|first: char| first.is_ascii_digit()) {
         let range = Sizes::parse(part).map_err(|error| error.to_string())?;
         return Ok(range.as_slice().iter().copied().map(Value::Number).collect());
     }
@@ -128,6 +128,7 @@ fn settings(arguments: &RunArguments) -> Settings {
         depth: arguments.depth,
         threads: arguments.threads,
         connections: arguments.connections,
+        grpc: arguments.grpc.settings(),
         verbs: arguments.verbs.client(),
         peer_verbs: arguments.verbs.server(),
     }
@@ -140,7 +141,8 @@ fn typed(words: &[OsString], variant: &Variant) -> Result<RunArguments, Failure>
         Failure::Usage(format!("--sweep {}: {why}", variant.trim_matches(['[', ']'])))
     };
     let mut options = Vec::new();
-    for (axis, value) in variant.iter() {
+    // What its option gave already is not typed twice.
+    for (axis, value) in variant.iter().filter(|(axis, _)| !is_given(words, *axis)) {
         options.extend(option(axis, value).map_err(|why| refused(&why))?);
     }
     // Behind the subcommand's name, where no other option can take them for its value.
@@ -161,8 +163,8 @@ fn option(axis: Axis, value: &Value) -> Result<Option<OsString>, String> {
         .is_some_and(|option| matches!(option.get_action(), ArgAction::SetTrue));
     match value {
         value if !switch => Ok(Some(format!("{name}={value}").into())),
-        Value::Word(word) if word == "on" => Ok(Some(name.into())),
-        Value::Word(word) if word == "off" => Ok(None),
+        Value::Word(word) if matches!(word.as_str(), "on" | "yes") => Ok(Some(name.into())),
+        Value::Word(word) if matches!(word.as_str(), "off" | "no") => Ok(None),
         value => Err(format!("`{value}` is neither on nor off")),
     }
 }

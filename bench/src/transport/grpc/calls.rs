@@ -15,7 +15,7 @@ use futures_util::{
 };
 use tokio::runtime::Runtime;
 
-use super::{GrpcOpening, drive, failed, no_connection, settings};
+use super::{GrpcOpening, drive, failed, no_connection};
 use crate::{
     plan::Payload,
     transport::{
@@ -37,10 +37,10 @@ impl Opening for GrpcCallsOpening {
 
     fn connect(self, answer: &Answer) -> Result<GrpcCalls, TransportError> {
         let (runtime, clients) = self.0.link(answer)?;
-        let GrpcOpening { cell, payload, tuning, depth, stop, .. } = self.0;
+        let settings = self.0.in_force(&clients);
+        let GrpcOpening { cell, payload, depth, stop, .. } = self.0;
         let mut request = zeroed(cell.size)?;
         payload.fill(&mut request);
-        let settings = settings(&tuning, &clients);
         Ok(GrpcCalls {
             under_way: FuturesUnordered::new(),
             in_flight: vec![0; clients.len()],
