@@ -1,8 +1,8 @@
 //! The client: one connection, one socket of ours, and an error as soon as it is lost.
 
+mod tonic_channel;
 mod upload;
 
-use std::error::Error as StdError;
 use std::future::Future;
 use std::net::{SocketAddr, SocketAddrV6};
 use std::pin::Pin;
@@ -10,22 +10,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::uri::PathAndQuery;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
-use tonic::client::Grpc;
+use tonic::Streaming;
 use tonic::codegen::tokio_stream::Stream;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Response, Status, Streaming};
 
+use self::tonic_channel::{TonicChannel, from_status};
 pub use self::upload::{ExchangeStream, Exchanged, PushStream};
 use crate::error::{ConnectStage, Error, Result};
-use crate::marks::{Marked, MarkedStream, Recorder};
+use crate::lean;
+use crate::marks::{MarkedStream, Recorder};
 use crate::service::{CALL, ECHO, FETCH, FetchRequest, READY};
 use crate::socket::{self, Binding, ConnectOptions, Connected};
-use crate::tls::trusting;
-use crate::tuning::Tuning;
+use crate::tuning::{Profile, Tuning};
 
 /// One connection to a server: its own socket, never shared and never replaced.
 ///
@@ -33,12 +29,19 @@ use crate::tuning::Tuning;
 /// dropped.
 #[derive(Debug)]
 pub struct Client {
-    grpc: Grpc<Channel>,
+    stack: Stack,
     tuning: Tuning,
     local: SocketAddr,
     peer: SocketAddr,
     binding: Binding,
     marks: Option<Arc<Recorder>>,
+}
+
+/// What speaks gRPC over the socket.
+#[derive(Clone, Debug)]
+enum Stack {
+    Tonic(TonicChannel),
+    Lean(lean::Connection),
 }
 
 impl Client {
@@ -47,8 +50,12 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Connect`], [`Error::ConnectTimeout`], [`Error::NotThisService`],
-    /// [`Error::NoSuchInterface`], [`Error::InvalidInterfaceName`], [`Error::BindDevice`].
+    /// [`Error::NoSuchInterface`], [`Error::InvalidInterfaceName`], [`Error::BindDevice`],
+    /// [`Error::NotLean`].
     pub async fn connect(options: &ConnectOptions, tuning: &Tuning) -> Result<Client> {
+        if tuning.profile() == Profile::Lean && options.certificate.is_some() {
+            return Err(Error::NotLean { what: "TLS" });
+        }
         let deadline = Instant::now() + options.timeout;
         let Connected { stream, local, peer, binding } = socket::connect(options, tuning).await?;
         let late = || Error::ConnectTimeout {
@@ -58,19 +65,33 @@ impl Client {
             stage: ConnectStage::Grpc,
         };
         let strange = |detail: String| Error::NotThisService { peer, detail };
-        let channel = timeout_at(deadline, channel_over(stream, options, peer, tuning))
-            .await
-            .map_err(|_| late())?
-            .map_err(|error| strange(innermost(&error)))?;
-        let grpc = Grpc::new(channel).max_decoding_message_size(tuning.message_limit());
+        let stream = MarkedStream::new(stream, options.marks.clone());
+        let authority = without_scope(peer).to_string();
+        let speaking = async {
+            Ok(match tuning.profile() {
+                Profile::Lean => {
+                    Stack::Lean(lean::Connection::over(stream, &authority, peer, tuning).await?)
+                }
+                Profile::Stock | Profile::Tuned => {
+                    let certificate = options.certificate.as_deref();
+                    Stack::Tonic(
+                        TonicChannel::over(stream, &authority, peer, certificate, tuning).await?,
+                    )
+                }
+            })
+        };
+        let stack = timeout_at(deadline, speaking).await.map_err(|_| late())?.map_err(strange)?;
         let marks = options.marks.clone();
-        let client = Client { grpc, tuning: tuning.clone(), local, peer, binding, marks };
+        let client = Client { stack, tuning: tuning.clone(), local, peer, binding, marks };
         timeout_at(deadline, client.unary(READY, Bytes::new()))
             .await
             .map_err(|_| late())?
-            .map_err(|status| match status.source() {
-                Some(source) => strange(innermost(source)),
-                None => strange(status.to_string()),
+            .map_err(|error| match error {
+                Error::ConnectionLost { detail, .. } | Error::Protocol { detail, .. } => {
+                    strange(detail)
+                }
+                Error::Refused { code, message, .. } => strange(format!("{code} ({message})")),
+                other => other,
             })?;
         Ok(client)
     }
@@ -132,21 +153,15 @@ impl Client {
         if admitted.is_ok() {
             self.pass_over();
         }
-        let (mut grpc, peer) = (self.grpc.clone(), self.peer);
-        let codec = self.tuning.stream_codec();
+        let (stack, peer) = (self.stack.clone(), self.peer);
         async move {
             admitted?;
-            let lost = |status| from_status(status, peer, FETCH);
-            grpc.ready().await.map_err(|error| lost(Status::from_error(error.into())))?;
-            let reply = grpc
-                .server_streaming(
-                    Request::new(FetchRequest { messages, size }.encode()),
-                    PathAndQuery::from_static(FETCH),
-                    codec,
-                )
-                .await
-                .map_err(lost)?;
-            Ok(FetchStream { messages: reply.into_inner(), peer })
+            let request = FetchRequest { messages, size };
+            let messages = match stack {
+                Stack::Tonic(channel) => FetchedMessages::Tonic(channel.fetch(request).await?),
+                Stack::Lean(connection) => FetchedMessages::Lean(connection.fetch(request).await?),
+            };
+            Ok(FetchStream { messages, peer })
         }
     }
 
@@ -157,10 +172,9 @@ impl Client {
     ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
         let admitted = self.tuning.admit(message.len() as u64);
         let call = self.unary(path, message);
-        let peer = self.peer;
         async move {
             admitted?;
-            call.await.map_err(|status| from_status(status, peer, path))
+            call.await
         }
     }
 
@@ -168,16 +182,14 @@ impl Client {
         &self,
         path: &'static str,
         message: Bytes,
-    ) -> impl Future<Output = std::result::Result<Bytes, Status>> + Send + use<> + 'static {
+    ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
         let marked = self.marks.as_ref().and_then(Recorder::begin);
-        let mut grpc = self.grpc.clone();
-        let codec = Marked::new(self.tuning.call_codec(), marked.clone());
+        let stack = self.stack.clone();
         async move {
-            grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-            let reply = grpc
-                .unary(Request::new(message), PathAndQuery::from_static(path), codec)
-                .await
-                .map(Response::into_inner);
+            let reply = match stack {
+                Stack::Tonic(channel) => channel.unary(path, message, marked.clone()).await,
+                Stack::Lean(connection) => connection.unary(path, message, marked.clone()).await,
+            };
             if let Some(marked) = marked {
                 marked.end();
             }
@@ -196,8 +208,14 @@ impl Client {
 /// Messages that a fetch brings.
 #[derive(Debug)]
 pub struct FetchStream {
-    messages: Streaming<Bytes>,
+    messages: FetchedMessages,
     peer: SocketAddr,
+}
+
+#[derive(Debug)]
+enum FetchedMessages {
+    Tonic(Streaming<Bytes>),
+    Lean(lean::Replies),
 }
 
 impl FetchStream {
@@ -214,40 +232,14 @@ impl FetchStream {
     /// # Errors
     /// As [`next`](Self::next).
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
-        let next = Pin::new(&mut self.messages).poll_next(cx);
-        next.map(|next| next.transpose().map_err(|status| from_status(status, self.peer, FETCH)))
+        match &mut self.messages {
+            FetchedMessages::Tonic(messages) => Pin::new(messages)
+                .poll_next(cx)
+                .map(|next| next.transpose())
+                .map_err(|status| from_status(status, self.peer, FETCH)),
+            FetchedMessages::Lean(messages) => messages.poll_next(cx),
+        }
     }
-}
-
-/// The connection was asked for a second time, that is, the first is lost.
-#[derive(Debug, thiserror::Error)]
-#[error("the connection is closed")]
-struct ConnectionClosed;
-
-/// A channel over `stream` that fails, instead of connecting anew, when the stream is lost.
-async fn channel_over(
-    stream: TcpStream,
-    options: &ConnectOptions,
-    peer: SocketAddr,
-    tuning: &Tuning,
-) -> std::result::Result<Channel, tonic::transport::Error> {
-    let scheme = if options.certificate.is_some() { "https" } else { "http" };
-    let mut endpoint = Endpoint::from_shared(format!("{scheme}://{}", without_scope(peer)))?;
-    if let Some(certificate) = &options.certificate {
-        endpoint = endpoint.tls_config(trusting(certificate))?;
-    }
-    if let Some(http2) = tuning.http2() {
-        endpoint = endpoint
-            .initial_stream_window_size(http2.window)
-            .initial_connection_window_size(http2.window)
-            .max_frame_size(http2.frame);
-    }
-    let mut only = Some(MarkedStream::new(stream, options.marks.clone()));
-    endpoint
-        .connect_with_connector(tower::service_fn(move |_| {
-            std::future::ready(only.take().map(TokioIo::new).ok_or(ConnectionClosed))
-        }))
-        .await
 }
 
 /// URIs have no scope; the address is only the :authority here, the socket is connected already.
@@ -256,25 +248,4 @@ fn without_scope(address: SocketAddr) -> SocketAddr {
         SocketAddr::V6(v6) => SocketAddrV6::new(*v6.ip(), v6.port(), 0, 0).into(),
         SocketAddr::V4(_) => address,
     }
-}
-
-/// The server's own refusals come in headers and have no source; whatever has one broke on the way.
-fn from_status(status: Status, peer: SocketAddr, method: &'static str) -> Error {
-    match status.source() {
-        Some(source) => Error::ConnectionLost { peer, method, detail: innermost(source) },
-        None => Error::Refused {
-            peer,
-            method,
-            code: status.code().description(),
-            message: status.message().to_owned(),
-        },
-    }
-}
-
-fn innermost(error: &(dyn StdError + 'static)) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }

@@ -154,6 +154,13 @@ pub enum Error {
         detail: String,
     },
 
+    /// The lean stack has less than tonic.
+    #[error("the lean stack has no {what}: use tonic, tuned or stock")]
+    NotLean {
+        /// What was asked for.
+        what: &'static str,
+    },
+
     /// No certificate could be made.
     #[error("cannot make a certificate for TLS: {detail}; measure without TLS")]
     Certificate {

@@ -1,8 +1,9 @@
-//! Raw-bytes gRPC: a client and a server over tonic whose messages are plain bytes, tuned and
-//! stock.
+//! Raw-bytes gRPC: a client and a server whose messages are plain bytes, over tonic, stock and
+//! tuned, and over a lean stack of this crate's own on h2.
 //!
-//! There is no protobuf on the data path unless it is [asked for](Tuning::serialized); on the wire it
-//! is ordinary gRPC over HTTP/2. Nothing here knows of benchmarks, and tonic, hyper and h2 are named nowhere else.
+//! There is no protobuf on the data path unless it is [asked for](Tuning::serialized); on the wire
+//! it is ordinary gRPC over HTTP/2, and either stack talks to the other. Nothing here knows of
+//! benchmarks, and tonic, hyper and h2 are named nowhere else.
 //!
 //! Everything runs on current-thread runtimes, which have the lowest latency:
 //!
@@ -36,6 +37,7 @@ mod client;
 mod codec;
 mod error;
 mod exchange;
+mod lean;
 pub mod marks;
 mod observer;
 mod queue;

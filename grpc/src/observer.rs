@@ -26,7 +26,6 @@ impl<F: Fn(&[u8]) -> bool + Send + Sync> PayloadCheck for F {
 /// Connections of a server that are marked; further ones are served unmarked.
 const MOST_MARKED: usize = 1024;
 
-/// Makes the payload that a fetch of so many bytes is served with.
 /// Makes a payload of so many bytes for the server to send.
 pub type PayloadSource = dyn Fn(u64) -> Bytes + Send + Sync;
 

@@ -1,4 +1,4 @@
-//! The server: a listening socket of ours under tonic's HTTP/2 server.
+//! The server: a listening socket of ours under tonic's HTTP/2 server, or under the lean one.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -17,12 +17,13 @@ use tonic::codegen::tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
 use crate::error::{Error, Result};
+use crate::lean;
 use crate::marks::{MarkedStream, Recorder};
 use crate::observer::{Observer, Registration};
-use crate::service::RawService;
+use crate::service::{RawService, Shared};
 use crate::socket::{self, Binding, ListenOptions};
 use crate::tls::Identity;
-use crate::tuning::Tuning;
+use crate::tuning::{Profile, Tuning};
 
 /// Time that calls under way have to finish after the shutdown signal; then their connections are
 /// closed.
@@ -46,8 +47,11 @@ impl Server {
     ///
     /// # Errors
     /// [`Error::Listen`], [`Error::NoSuchInterface`], [`Error::InvalidInterfaceName`],
-    /// [`Error::BindDevice`].
+    /// [`Error::BindDevice`], [`Error::NotLean`].
     pub fn bind(options: &ListenOptions, tuning: &Tuning) -> Result<Server> {
+        if tuning.profile() == Profile::Lean && options.identity.is_some() {
+            return Err(Error::NotLean { what: "TLS" });
+        }
         let (listener, binding) = socket::listen(options)?;
         let address = listener.local_addr().map_err(|cause| Error::Listen {
             address: options.address,
@@ -92,26 +96,23 @@ impl Server {
             observer: observer.clone(),
             pause: None,
         };
-        let mut builder = tonic::transport::Server::builder();
-        if let Some(http2) = self.tuning.http2() {
-            builder = builder
-                .initial_stream_window_size(http2.window)
-                .initial_connection_window_size(http2.window)
-                .max_frame_size(http2.frame);
-        }
-        if let Some(identity) = &self.identity {
-            builder =
-                builder.tls_config(identity.server()).map_err(|error| failed(error.to_string()))?;
-        }
         let (stop, stopped) = oneshot::channel::<()>();
-        let mut serving = pin!(builder.serve_with_incoming_shutdown(
-            RawService::new(observer.clone(), self.tuning),
-            incoming,
-            async {
-                // An error means that `stop` is gone, which is a reason to stop as well.
-                let _ = stopped.await;
-            },
-        ));
+        let stopped = async {
+            // An error means that `stop` is gone, which is a reason to stop as well.
+            let _ = stopped.await;
+        };
+        let shared = Arc::new(Shared { observer: observer.clone(), tuning: self.tuning });
+        let mut serving = pin!(async {
+            match shared.tuning.profile() {
+                Profile::Lean => {
+                    lean::serve(incoming, shared, stopped).await;
+                    Ok(())
+                }
+                Profile::Stock | Profile::Tuned => {
+                    serve_tonic(incoming, shared, self.identity.as_ref(), stopped).await
+                }
+            }
+        });
         tokio::select! {
             ended = &mut serving => return ended.map_err(|error| failed(error.to_string())),
             () = shutdown => {}
@@ -129,8 +130,27 @@ impl Server {
     }
 }
 
+async fn serve_tonic(
+    incoming: Incoming,
+    shared: Arc<Shared>,
+    identity: Option<&Identity>,
+    stopped: impl Future<Output = ()>,
+) -> std::result::Result<(), tonic::transport::Error> {
+    let mut builder = tonic::transport::Server::builder();
+    if let Some(http2) = shared.tuning.http2() {
+        builder = builder
+            .initial_stream_window_size(http2.window)
+            .initial_connection_window_size(http2.window)
+            .max_frame_size(http2.frame);
+    }
+    if let Some(identity) = identity {
+        builder = builder.tls_config(identity.server())?;
+    }
+    builder.serve_with_incoming_shutdown(RawService::new(shared), incoming, stopped).await
+}
+
 /// Accepted connections, with their options set.
-struct Incoming {
+pub(crate) struct Incoming {
     listener: TcpListener,
     tuning: Tuning,
     observer: Arc<Observer>,
@@ -172,17 +192,23 @@ impl Stream for Incoming {
 }
 
 /// A connection that is listed in the observer as long as it is open.
-struct AcceptedStream {
+pub(crate) struct AcceptedStream {
     stream: MarkedStream<TcpStream>,
     _registration: Registration,
 }
 
-impl Connected for AcceptedStream {
+impl AcceptedStream {
     /// Where the connection is marked, for the handlers of its calls.
+    pub(crate) fn recorder(&self) -> Option<Arc<Recorder>> {
+        self.stream.recorder().cloned()
+    }
+}
+
+impl Connected for AcceptedStream {
     type ConnectInfo = Option<Arc<Recorder>>;
 
     fn connect_info(&self) -> Option<Arc<Recorder>> {
-        self.stream.recorder().cloned()
+        self.recorder()
     }
 }
 

@@ -100,6 +100,11 @@ impl FetchRequest {
         (bytes.len() == FetchRequest::LENGTH)
             .then(|| FetchRequest { messages: bytes.get_u64(), size: bytes.get_u64() })
     }
+
+    /// The answer to what is no such request.
+    pub(crate) fn refused() -> Status {
+        Status::invalid_argument("a fetch request is two 64-bit numbers: messages, and their size")
+    }
 }
 
 /// The server's side of the service.
@@ -111,12 +116,12 @@ pub(crate) struct RawService {
 /// What every call has in common.
 pub(crate) struct Shared {
     pub(crate) observer: Arc<Observer>,
-    tuning: Tuning,
+    pub(crate) tuning: Tuning,
 }
 
 impl RawService {
-    pub(crate) fn new(observer: Arc<Observer>, tuning: Tuning) -> RawService {
-        RawService { shared: Arc::new(Shared { observer, tuning }) }
+    pub(crate) fn new(shared: Arc<Shared>) -> RawService {
+        RawService { shared }
     }
 }
 
@@ -193,14 +198,14 @@ impl Service<http::Request<Body>> for RawService {
                 });
                 Ok(grpc.unary(ready, request).await)
             }),
-            _ => Box::pin(async move {
-                Ok(Status::unimplemented(
-                    "fabricbench.Raw has Ready, Echo, Call, Push, Fetch and Exchange",
-                )
-                .into_http())
-            }),
+            _ => Box::pin(async move { Ok(unknown_method().into_http()) }),
         }
     }
+}
+
+/// The answer to a call of a method that is not there.
+pub(crate) fn unknown_method() -> Status {
+    Status::unimplemented("fabricbench.Raw has Ready, Echo, Call, Push, Fetch and Exchange")
 }
 
 /// The call that a request is of, if it is sampled.
@@ -252,26 +257,39 @@ pub(crate) async fn receive_all(
     mut stream: Streaming<Bytes>,
     begun: impl Fn(u64),
 ) -> Result<PushSummary, Status> {
-    let observer = &shared.observer;
-    let mut summary =
-        PushSummary { messages: 0, bytes: 0, corrupt: observer.checks().then_some(0) };
+    let mut received = Received::new(&shared.observer);
     while let Some(payload) = stream.message().await? {
-        if summary.messages == 0 {
+        if received.summary.messages == 0 {
             begun(payload.len() as u64);
         }
-        summary.messages += 1;
-        summary.bytes += payload.len() as u64;
-        if !observer.received(&observer.pushed, &payload) {
-            summary.corrupt = summary.corrupt.map(|count| count + 1);
+        received.take(&shared.observer, &payload);
+    }
+    Ok(received.summary)
+}
+
+/// What a push, or the client's half of an exchange, has brought so far.
+pub(crate) struct Received {
+    pub(crate) summary: PushSummary,
+}
+
+impl Received {
+    pub(crate) fn new(observer: &Observer) -> Received {
+        let corrupt = observer.checks().then_some(0);
+        Received { summary: PushSummary { messages: 0, bytes: 0, corrupt } }
+    }
+
+    /// Counts and checks a message.
+    pub(crate) fn take(&mut self, observer: &Observer, payload: &[u8]) {
+        self.summary.messages += 1;
+        self.summary.bytes += payload.len() as u64;
+        if !observer.received(&observer.pushed, payload) {
+            self.summary.corrupt = self.summary.corrupt.map(|count| count + 1);
         }
     }
-    Ok(summary)
 }
 
 fn fetch(shared: &Arc<Shared>, request: Request<Bytes>) -> Result<Response<FetchReply>, Status> {
-    let request = FetchRequest::decode(request.into_inner()).ok_or_else(|| {
-        Status::invalid_argument("a fetch request is two 64-bit numbers: messages, and their size")
-    })?;
+    let request = FetchRequest::decode(request.into_inner()).ok_or_else(FetchRequest::refused)?;
     let payload = shared.payload(request.size)?;
     Ok(Response::new(FetchReply { shared: shared.clone(), payload, left: request.messages }))
 }

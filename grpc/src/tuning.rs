@@ -32,6 +32,14 @@ const MIN_WINDOW: u64 = 2 << 20;
 /// to this size, and the latency of large messages was the same from 128 KiB on.
 const FRAME: u32 = 1 << 20;
 
+/// The lean stack's frames hold one whole message, which then needs no copy at the receiver, or
+/// several smaller ones up to this size.
+const LEAN_FRAME: u32 = 1 << 20;
+
+/// Larger messages come in frames of [`LEAN_FRAME`]: a frame is read into one piece of memory, and
+/// that of several MiB is slower to come by than the copy.
+const MAX_LEAN_FRAME: u32 = 4 << 20;
+
 /// Streams gather small messages up to about this many bytes before they pass them on, in buffers
 /// of this size. It fits into one frame and into hyper's send buffer of 1 MiB; and it is large
 /// enough that an allocator hands the same few buffers out again, still in the cache, where it
@@ -59,8 +67,10 @@ const USER_TIMEOUT: Duration = Duration::from_secs(25);
 pub enum Profile {
     /// tonic's own defaults.
     Stock,
-    /// Set up for the planned messages.
+    /// tonic set up for the planned messages.
     Tuned,
+    /// Not tonic: gRPC straight on HTTP/2, set up for the planned messages.
+    Lean,
 }
 
 impl fmt::Display for Profile {
@@ -68,6 +78,7 @@ impl fmt::Display for Profile {
         f.write_str(match self {
             Profile::Stock => "stock",
             Profile::Tuned => "tuned",
+            Profile::Lean => "lean",
         })
     }
 }
@@ -116,6 +127,14 @@ impl Tuning {
         Tuning::new(Profile::Tuned, largest_message, in_flight.max(1))
     }
 
+    /// As [`tuned`](Tuning::tuned), for the stack of this crate's own in place of tonic.
+    ///
+    /// # Errors
+    /// [`Error::OverGrpcLimit`] if gRPC cannot carry such a message.
+    pub fn lean(largest_message: u64, in_flight: u32) -> Result<Tuning> {
+        Tuning::new(Profile::Lean, largest_message, in_flight.max(1))
+    }
+
     fn new(profile: Profile, largest_message: u64, in_flight: u32) -> Result<Tuning> {
         if largest_message > MAX_MESSAGE {
             return Err(Error::OverGrpcLimit { size: largest_message });
@@ -127,8 +146,12 @@ impl Tuning {
     /// encoded, and what is received decoded, which is what a program that uses gRPC as it is meant does.
     ///
     /// # Errors
-    /// [`Error::OverGrpcLimit`] if gRPC cannot carry the largest message with protobuf's prefix.
+    /// [`Error::OverGrpcLimit`] if gRPC cannot carry the largest message with protobuf's prefix,
+    /// [`Error::NotLean`] of the lean stack.
     pub fn serialized(mut self, serialized: bool) -> Result<Tuning> {
+        if serialized && self.profile == Profile::Lean {
+            return Err(Error::NotLean { what: "serialized messages" });
+        }
         self.serialized = serialized;
         if self.largest_message + self.protobuf_prefix() > MAX_MESSAGE {
             return Err(Error::OverGrpcLimit { size: self.largest_message });
@@ -140,7 +163,7 @@ impl Tuning {
         if self.serialized { PROTOBUF_PREFIX as u64 } else { 0 }
     }
 
-    /// Stock or tuned.
+    /// Which stack, and with which settings.
     pub fn profile(&self) -> Profile {
         self.profile
     }
@@ -240,19 +263,20 @@ impl Tuning {
     /// they take a lock and a clock reading for each DATA frame, and TCP's own keepalive notices a
     /// dead host as well.
     pub(crate) fn http2(&self) -> Option<Http2> {
-        (self.profile == Profile::Tuned).then(|| {
+        (self.profile != Profile::Stock).then(|| {
             let window = self
                 .framed()
                 .saturating_mul(u64::from(self.in_flight))
                 .clamp(MIN_WINDOW, u64::from(MAX_WINDOW));
             // Clamped to 31 bits.
-            Http2 { window: window as u32, frame: FRAME }
+            let window = window as u32;
+            Http2 { window, frame: self.frame() }
         })
     }
 
     /// TCP keepalive, unless the kernel's defaults stay in force.
     pub(crate) fn keepalive(&self) -> Option<Keepalive> {
-        (self.profile == Profile::Tuned).then_some(Keepalive {
+        (self.profile != Profile::Stock).then_some(Keepalive {
             idle: KEEPALIVE_IDLE,
             interval: KEEPALIVE_INTERVAL,
             probes: KEEPALIVE_PROBES,
@@ -263,7 +287,9 @@ impl Tuning {
     /// Codec of calls that carry one message each way.
     pub(crate) fn call_codec(&self) -> BytesCodec {
         match self.profile {
-            Profile::Stock => BytesCodec { serialized: self.serialized, ..BytesCodec::default() },
+            Profile::Stock | Profile::Lean => {
+                BytesCodec { serialized: self.serialized, ..BytesCodec::default() }
+            }
             Profile::Tuned => BytesCodec {
                 encode: BufferSettings::new(self.call_send_buffer(), STREAM_BATCH),
                 decode: BufferSettings::new(self.call_receive_buffer(), STREAM_BATCH),
@@ -276,13 +302,26 @@ impl Tuning {
     /// Codec of streams.
     pub(crate) fn stream_codec(&self) -> BytesCodec {
         match self.profile {
-            Profile::Stock => BytesCodec { serialized: self.serialized, ..BytesCodec::default() },
+            Profile::Stock | Profile::Lean => {
+                BytesCodec { serialized: self.serialized, ..BytesCodec::default() }
+            }
             Profile::Tuned => BytesCodec {
                 encode: BufferSettings::new(STREAM_BUFFER, STREAM_BATCH),
                 decode: BufferSettings::new(STREAM_BUFFER, STREAM_BATCH),
                 slab: STREAM_BATCH,
                 serialized: self.serialized,
             },
+        }
+    }
+
+    fn frame(&self) -> u32 {
+        match self.profile {
+            Profile::Lean => {
+                // At most MAX_LEAN_FRAME.
+                let whole = self.framed().clamp(LEAN_FRAME.into(), MAX_LEAN_FRAME.into()) as u32;
+                if u64::from(whole) < self.framed() { LEAN_FRAME } else { whole }
+            }
+            Profile::Stock | Profile::Tuned => FRAME,
         }
     }
 

@@ -11,13 +11,15 @@ use super::{
     verbs::{Service, VerbsName},
 };
 
-/// How the gRPC stack is set up.
+/// Which gRPC stack, and how it is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GrpcTuning {
-    /// Windows, frames and buffers fitted to the planned messages.
+    /// tonic, with windows, frames and buffers fitted to the planned messages.
     Tuned,
-    /// The library's defaults, with only the message-size limits raised.
+    /// tonic with its defaults, only the message-size limits raised.
     Stock,
+    /// No tonic: gRPC straight on HTTP/2, fitted to the planned messages.
+    Lean,
 }
 
 /// How a message travels.
@@ -38,7 +40,7 @@ pub enum UnknownTransport {
     #[error(
         "unknown transport `{0}`; known are verbs-OP, verbs-uc-OP, verbs-ud-OP (OP is write, \
          write-imm, send, send-imm, read, fetch-add or compare-swap), grpc@PATH, grpc-stock@PATH, \
-         tcp@PATH, where PATH is ipoib, ethernet, loopback or an interface"
+         grpc-lean@PATH, tcp@PATH, where PATH is ipoib, ethernet, loopback or an interface"
     )]
     Name(String),
     /// The service does not have the operation.
@@ -81,6 +83,7 @@ impl TransportName {
         match (kind, path) {
             ("grpc", Some(path)) => Ok(Self::Grpc(GrpcTuning::Tuned, path)),
             ("grpc-stock", Some(path)) => Ok(Self::Grpc(GrpcTuning::Stock, path)),
+            ("grpc-lean", Some(path)) => Ok(Self::Grpc(GrpcTuning::Lean, path)),
             ("tcp", Some(path)) => Ok(Self::Tcp(path)),
             _ => Err(unknown()),
         }
@@ -118,7 +121,7 @@ impl TransportName {
     pub(super) fn is_fitted_to_depth(&self) -> bool {
         match self {
             Self::Verbs(_) => true,
-            Self::Grpc(tuning, _) => *tuning == GrpcTuning::Tuned,
+            Self::Grpc(tuning, _) => *tuning != GrpcTuning::Stock,
             Self::Tcp(_) => false,
         }
     }
@@ -161,6 +164,7 @@ impl fmt::Display for TransportName {
             Self::Grpc(GrpcTuning::Stock, path) => {
                 f.pad(&format!("grpc-stock@{}", path_text(path)))
             }
+            Self::Grpc(GrpcTuning::Lean, path) => f.pad(&format!("grpc-lean@{}", path_text(path))),
             Self::Tcp(path) => f.pad(&format!("tcp@{}", path_text(path))),
         }
     }
@@ -194,6 +198,7 @@ mod tests {
             "grpc@ipoib",
             "grpc@ethernet",
             "grpc-stock@eth-a",
+            "grpc-lean@ipoib",
             "tcp@loopback",
             "tcp@ib0.8001",
         ] {

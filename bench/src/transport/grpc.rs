@@ -61,6 +61,7 @@ pub fn tuning(
     match kind {
         GrpcTuning::Tuned => Tuning::tuned(size, depth),
         GrpcTuning::Stock => Tuning::stock(size),
+        GrpcTuning::Lean => Tuning::lean(size, depth),
     }
     .and_then(|tuning| tuning.serialized(serialized))
     .map_err(|error| TransportError::Unsupported(error.to_string()))

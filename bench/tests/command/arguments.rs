@@ -156,10 +156,11 @@ fn a_processor_that_is_not_there_is_named_with_those_that_are() {
 
 #[test]
 fn messages_too_large_for_a_transport_are_told_from_failures() {
-    let options = "run --format json --transport grpc@loopback,grpc-stock@loopback -n 1";
+    let options =
+        "run --format json -n 1 --transport grpc@loopback,grpc-stock@loopback,grpc-lean@loopback";
     let finished = run(&format!("{options} -s 5G,4294967296")).quietly(4);
     let document = Document::read(&finished.stdout);
-    assert_eq!(document.cells().len(), 8);
+    assert_eq!(document.cells().len(), 12);
     for cell in document.cells() {
         without_figures(cell, "unsupported", &["4294967295 B"]);
     }

@@ -5,7 +5,8 @@ use crate::{
     process::run,
 };
 
-const TRANSPORTS: [&str; 3] = ["tcp@loopback", "grpc@loopback", "grpc-stock@loopback"];
+const TRANSPORTS: [&str; 4] =
+    ["tcp@loopback", "grpc@loopback", "grpc-stock@loopback", "grpc-lean@loopback"];
 
 fn calls(sizes: &[u64], options: &str) -> Document {
     let list: Vec<_> = sizes.iter().map(u64::to_string).collect();

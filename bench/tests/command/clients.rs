@@ -112,7 +112,8 @@ fn next_after(transport: &str, signal: Signal, server_options: &str, within: Dur
 
 #[test]
 fn a_killed_client_leaves_the_server_to_the_next_at_once() {
-    for transport in ["tcp@loopback", "grpc@loopback", "grpc-stock@loopback"] {
+    for transport in ["tcp@loopback", "grpc@loopback", "grpc-stock@loopback", "grpc-lean@loopback"]
+    {
         next_after(transport, Signal::KILL, "", Duration::from_secs(4));
     }
 }
@@ -144,7 +145,7 @@ fn a_server_ends_promptly_when_asked() {
 
 #[test]
 fn a_server_in_the_middle_of_a_test_ends_promptly_and_the_client_says_so() {
-    for transport in ["tcp@loopback", "grpc@loopback"] {
+    for transport in ["tcp@loopback", "grpc@loopback", "grpc-lean@loopback"] {
         let server = Server::start();
         let address = server.address.to_string();
         let client = Running::start(&mut server.client(&format!("{LONG} {transport}")));

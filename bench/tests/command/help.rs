@@ -15,6 +15,7 @@ fn help_says_what_matters_and_fits_the_terminal() {
                 "verbs-write",
                 "grpc@ipoib",
                 "grpc-stock@PATH",
+                "grpc-lean@PATH",
                 "--pattern",
                 "--sizes",
                 "2:8M:x2",

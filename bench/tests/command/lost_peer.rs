@@ -74,4 +74,8 @@ lost! {
     grpc_bidirectional: "grpc@loopback", "bidirectional -s 8,64K,1M";
     grpc_fetch: "grpc@loopback", "fetch -s 8,64K,1M";
     grpc_stock_bandwidth: "grpc-stock@loopback", "bandwidth -s 8,64K,1M";
+    grpc_lean_latency: "grpc-lean@loopback", "latency -s 8,64,128";
+    grpc_lean_bandwidth: "grpc-lean@loopback", "bandwidth -s 8,64K,1M";
+    grpc_lean_bidirectional: "grpc-lean@loopback", "bidirectional -s 8,64K,1M";
+    grpc_lean_fetch: "grpc-lean@loopback", "fetch -s 8,64K,1M";
 }

@@ -8,7 +8,8 @@ use crate::{
     process::run,
 };
 
-const TRANSPORTS: [&str; 3] = ["grpc@loopback", "grpc-stock@loopback", "tcp@loopback"];
+const TRANSPORTS: [&str; 4] =
+    ["grpc@loopback", "grpc-stock@loopback", "grpc-lean@loopback", "tcp@loopback"];
 
 /// Measures over every transport, and asserts of each cell what holds for any pattern.
 fn measured(pattern: &str, sizes: &str, options: &str) -> Document {
@@ -49,7 +50,7 @@ fn fetched(cell: &Value) {
 #[test]
 fn fetches_of_any_size() {
     let document = measured("fetch", "1,63,4096,65537", "-n 300");
-    assert_eq!(document.cells().len(), 12);
+    assert_eq!(document.cells().len(), 4 * TRANSPORTS.len());
     for cell in document.cells() {
         fetched(cell);
         assert_eq!(cell["settings"]["messages"], 300);

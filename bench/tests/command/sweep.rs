@@ -5,7 +5,8 @@ use crate::{
     process::{Server, run},
 };
 
-const TRANSPORTS: [&str; 3] = ["grpc@loopback", "grpc-stock@loopback", "tcp@loopback"];
+const TRANSPORTS: [&str; 4] =
+    ["grpc@loopback", "grpc-stock@loopback", "grpc-lean@loopback", "tcp@loopback"];
 const PATTERNS: [&str; 2] = ["latency", "bandwidth"];
 
 fn sweep(sizes: &[u64], options: &str) -> Document {

@@ -3,14 +3,13 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use http::uri::PathAndQuery;
 use tokio::task::JoinHandle;
-use tonic::client::Grpc;
-use tonic::transport::Channel;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Status, Streaming};
 
-use super::{Client, from_status};
+use super::tonic_channel::from_status;
+use super::{Client, Stack};
 use crate::error::{Error, Result};
+use crate::lean;
 use crate::observer::{Counts, PayloadCheck};
 use crate::queue;
 use crate::service::{EXCHANGE, PUSH, PushSummary};
@@ -19,11 +18,9 @@ use crate::tuning::Tuning;
 impl Client {
     /// Starts a push: a stream of messages that the server confirms at its end.
     pub fn push(&self) -> PushStream {
-        let codec = self.tuning.stream_codec();
-        PushStream(self.upload(PUSH, async move |mut grpc, messages| {
-            grpc.client_streaming(Request::new(messages), PathAndQuery::from_static(PUSH), codec)
-                .await
-                .map(Response::into_inner)
+        PushStream(self.upload(PUSH, async |stack, queued| match stack {
+            Stack::Tonic(channel) => channel.push(queued).await,
+            Stack::Lean(connection) => lean::push(connection, queued).await,
         }))
     }
 
@@ -31,11 +28,14 @@ impl Client {
     /// our first one, from the time it has that until it has our last one. `check` looks at every
     /// message from the server.
     pub fn exchange(&self, check: impl PayloadCheck + 'static) -> ExchangeStream {
-        let codec = self.tuning.stream_codec();
-        let upload = self.upload(EXCHANGE, async move |mut grpc, messages| {
-            let path = PathAndQuery::from_static(EXCHANGE);
-            let reply = grpc.streaming(Request::new(messages), path, codec).await?;
-            receive(reply.into_inner(), &check).await
+        let peer = self.peer;
+        let upload = self.upload(EXCHANGE, async move |stack, queued| match stack {
+            Stack::Tonic(channel) => {
+                let messages = channel.exchange(queued).await?;
+                let received = receive(messages, &check).await;
+                received.map_err(|status| from_status(status, peer, EXCHANGE))
+            }
+            Stack::Lean(connection) => lean::exchange(connection, queued, &check).await,
         });
         ExchangeStream { upload, sent: 0 }
     }
@@ -44,19 +44,15 @@ impl Client {
     fn upload<T, F>(
         &self,
         method: &'static str,
-        call: impl FnOnce(Grpc<Channel>, queue::Receiver) -> F + Send + 'static,
+        call: impl FnOnce(Stack, queue::Receiver) -> F + Send + 'static,
     ) -> Upload<T>
     where
         T: Send + 'static,
-        F: Future<Output = std::result::Result<T, Status>> + Send,
+        F: Future<Output = Result<T>> + Send + 'static,
     {
         let (sender, receiver) = queue::channel();
         self.pass_over();
-        let mut grpc = self.grpc.clone();
-        let call = tokio::spawn(async move {
-            grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-            call(grpc, receiver).await
-        });
+        let call = tokio::spawn(call(self.stack.clone(), receiver));
         let (tuning, peer) = (self.tuning.clone(), self.peer);
         Upload { sender: Some(sender), call: Some(call), tuning, peer, method }
     }
@@ -167,7 +163,7 @@ impl ExchangeStream {
 struct Upload<T> {
     sender: Option<queue::Sender>,
     /// `None` once its outcome has been told: a `JoinHandle` must not be polled again then.
-    call: Option<JoinHandle<std::result::Result<T, Status>>>,
+    call: Option<JoinHandle<Result<T>>>,
     tuning: Tuning,
     peer: SocketAddr,
     method: &'static str,
@@ -204,8 +200,7 @@ impl<T> Upload<T> {
         let joined = call.await;
         self.call = None;
         match joined {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(status)) => Err(from_status(status, self.peer, self.method)),
+            Ok(outcome) => outcome,
             Err(error) => Err(self.ended(&error.to_string())),
         }
     }

@@ -46,7 +46,11 @@ fn each_client_is_a_socket_of_its_own() {
 /// With Nagle's algorithm on either side such replies wait for the delayed acknowledgement, 40 ms.
 #[test]
 fn replies_of_a_few_hundred_bytes_do_not_stall() {
-    for tuning in [Tuning::stock(4096).unwrap(), Tuning::tuned(4096, 1).unwrap()] {
+    for tuning in [
+        Tuning::stock(4096).unwrap(),
+        Tuning::tuned(4096, 1).unwrap(),
+        Tuning::lean(4096, 1).unwrap(),
+    ] {
         let server = Running::start(&tuning);
         run(async {
             let options = ConnectOptions::new(server.address);

@@ -16,12 +16,16 @@ fn tuning() -> Tuning {
     Tuning::tuned(1 << 20, 4).unwrap()
 }
 
+fn stacks() -> [Tuning; 3] {
+    [tuning(), Tuning::stock(1 << 20).unwrap(), Tuning::lean(1 << 20, 4).unwrap()]
+}
+
 fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-async fn connect(server: &Running) -> Client {
-    Client::connect(&ConnectOptions::new(server.address), &tuning()).await.unwrap()
+async fn connect(server: &Running, tuning: &Tuning) -> Client {
+    Client::connect(&ConnectOptions::new(server.address), tuning).await.unwrap()
 }
 
 /// One error message that names all of `parts`.
@@ -36,11 +40,11 @@ fn assert_says(error: &Error, parts: &[&str]) {
 
 #[test]
 fn a_server_that_dies_in_a_push_ends_the_push() {
-    for tuning in [tuning(), Tuning::stock(1 << 20).unwrap()] {
+    for tuning in stacks() {
         let server = Running::start(&tuning);
         let address = server.address.to_string();
         run(async {
-            let client = connect(&server).await;
+            let client = connect(&server, &tuning).await;
             let mut push = client.push();
             let message = Bytes::from(vec![0; 1 << 20]);
             while server.observer.pushed().messages < 10 {
@@ -63,76 +67,83 @@ fn a_server_that_dies_in_a_push_ends_the_push() {
 
 #[test]
 fn a_server_that_dies_before_it_confirms_fails_the_push() {
-    let server = Running::start(&tuning());
-    run(async {
-        let client = connect(&server).await;
-        let mut push = client.push();
-        push.send(Bytes::from_static(b"one")).await.unwrap();
-        while server.observer.pushed().messages < 1 {
-            tokio::task::yield_now().await;
-        }
-        server.kill();
-        let error = push.finish().await.unwrap_err();
-        assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
-    });
+    for tuning in stacks() {
+        let server = Running::start(&tuning);
+        run(async {
+            let client = connect(&server, &tuning).await;
+            let mut push = client.push();
+            push.send(Bytes::from_static(b"one")).await.unwrap();
+            while server.observer.pushed().messages < 1 {
+                tokio::task::yield_now().await;
+            }
+            server.kill();
+            let error = push.finish().await.unwrap_err();
+            assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
+        });
+    }
 }
 
 #[test]
 fn a_server_that_dies_in_an_echo_ends_the_echo_and_is_not_replaced() {
-    let server = Running::start(&tuning());
-    let address = server.address;
-    run(async {
-        let client = connect(&server).await;
-        let message = Bytes::from(vec![0; 1 << 20]);
-        let calls: Vec<_> = (0..64).map(|_| tokio::spawn(client.echo(message.clone()))).collect();
-        while server.observer.echoed().messages < 4 {
-            tokio::task::yield_now().await;
-        }
-        server.kill();
-        let mut lost = 0;
-        for call in calls {
-            if let Err(error) = call.await.unwrap() {
-                assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
-                lost += 1;
+    for tuning in stacks() {
+        let server = Running::start(&tuning);
+        let address = server.address;
+        run(async {
+            let client = connect(&server, &tuning).await;
+            let message = Bytes::from(vec![0; 1 << 20]);
+            let calls: Vec<_> =
+                (0..64).map(|_| tokio::spawn(client.echo(message.clone()))).collect();
+            while server.observer.echoed().messages < 4 {
+                tokio::task::yield_now().await;
             }
-        }
-        assert!(lost > 0);
-        // A new server on the same port must not be taken for the old one.
-        let next = Running::start_on(&address.to_string(), &tuning());
-        let error = client.echo(message.clone()).await.unwrap_err();
-        assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
-        assert_says(&error, &[&address.to_string(), "/fabricbench.Raw/Echo"]);
-        let error = client.push().finish().await.unwrap_err();
-        assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
-        assert_eq!(next.observer.accepted(), 0);
-    });
+            server.kill();
+            let mut lost = 0;
+            for call in calls {
+                if let Err(error) = call.await.unwrap() {
+                    assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
+                    lost += 1;
+                }
+            }
+            assert!(lost > 0);
+            // A new server on the same port must not be taken for the old one.
+            let next = Running::start_on(&address.to_string(), &tuning);
+            let error = client.echo(message.clone()).await.unwrap_err();
+            assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
+            assert_says(&error, &[&address.to_string(), "/fabricbench.Raw/Echo"]);
+            let error = client.push().finish().await.unwrap_err();
+            assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
+            assert_eq!(next.observer.accepted(), 0);
+        });
+    }
 }
 
 #[test]
 fn a_server_that_dies_in_a_fetch_ends_the_fetch() {
-    let server = Running::start(&tuning());
-    run(async {
-        let client = connect(&server).await;
-        let mut fetch = client.fetch(u64::MAX, 1 << 20).await.unwrap();
-        fetch.next().await.unwrap();
-        server.kill();
-        let error = loop {
-            match fetch.next().await {
-                Ok(message) => assert!(message.is_some()),
-                Err(error) => break error,
-            }
-        };
-        assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
-    });
+    for tuning in stacks() {
+        let server = Running::start(&tuning);
+        run(async {
+            let client = connect(&server, &tuning).await;
+            let mut fetch = client.fetch(u64::MAX, 1 << 20).await.unwrap();
+            fetch.next().await.unwrap();
+            server.kill();
+            let error = loop {
+                match fetch.next().await {
+                    Ok(message) => assert!(message.is_some()),
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
+        });
+    }
 }
 
 #[test]
 fn a_server_that_dies_in_an_exchange_ends_the_exchange() {
-    for tuning in [tuning(), Tuning::stock(1 << 20).unwrap()] {
+    for tuning in stacks() {
         let server = Running::start(&tuning);
         let address = server.address.to_string();
         run(async {
-            let client = connect(&server).await;
+            let client = connect(&server, &tuning).await;
             let mut exchange = client.exchange(|_: &[u8]| true);
             let message = Bytes::from(vec![0; 1 << 20]);
             while server.observer.pushed().messages < 10 || server.observer.fetched().messages < 10
@@ -156,60 +167,66 @@ fn a_server_that_dies_in_an_exchange_ends_the_exchange() {
 /// The server pushes without end until it is told to stop: it must notice that nobody listens.
 #[test]
 fn a_client_that_goes_in_an_exchange_leaves_nothing_behind() {
-    let server = Running::start(&tuning());
-    run(async {
-        let client = connect(&server).await;
-        let mut exchange = client.exchange(|_: &[u8]| true);
-        while server.observer.fetched().messages < 10 {
-            exchange.send(Bytes::from(vec![0; 1 << 16])).await.unwrap();
-        }
-        drop(exchange);
-        // The same connection serves on.
-        client.echo(Bytes::from_static(b"still there")).await.unwrap();
-        let sent = server.observer.fetched().messages;
-        client.echo(Bytes::from_static(b"still there")).await.unwrap();
-        assert_eq!(server.observer.fetched().messages, sent);
-    });
-    server.stop().unwrap();
+    for tuning in stacks() {
+        let server = Running::start(&tuning);
+        run(async {
+            let client = connect(&server, &tuning).await;
+            let mut exchange = client.exchange(|_: &[u8]| true);
+            while server.observer.fetched().messages < 10 {
+                exchange.send(Bytes::from(vec![0; 1 << 16])).await.unwrap();
+            }
+            drop(exchange);
+            // The same connection serves on.
+            client.echo(Bytes::from_static(b"still there")).await.unwrap();
+            let sent = server.observer.fetched().messages;
+            client.echo(Bytes::from_static(b"still there")).await.unwrap();
+            assert_eq!(server.observer.fetched().messages, sent);
+        });
+        server.stop().unwrap();
+    }
 }
 
 #[test]
 fn a_shutdown_does_not_wait_for_clients_for_ever() {
-    let server = Running::start(&tuning());
-    run(async {
-        let client = connect(&server).await;
-        let mut push = client.push();
-        push.send(Bytes::from_static(b"and no more")).await.unwrap();
-        while server.observer.pushed().messages < 1 {
-            tokio::task::yield_now().await;
-        }
-        // Nothing drives the client while this thread waits for the server.
-        let observer = server.observer.clone();
-        server.stop().unwrap();
-        assert_eq!(observer.open_connections(), []);
-        let error = push.finish().await.unwrap_err();
-        assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
-    });
+    for tuning in stacks() {
+        let server = Running::start(&tuning);
+        run(async {
+            let client = connect(&server, &tuning).await;
+            let mut push = client.push();
+            push.send(Bytes::from_static(b"and no more")).await.unwrap();
+            while server.observer.pushed().messages < 1 {
+                tokio::task::yield_now().await;
+            }
+            // Nothing drives the client while this thread waits for the server.
+            let observer = server.observer.clone();
+            server.stop().unwrap();
+            assert_eq!(observer.open_connections(), []);
+            let error = push.finish().await.unwrap_err();
+            assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
+        });
+    }
 }
 
 /// The runtime lives on after `serve`, unlike in the test above, and would keep the connection.
 #[test]
 fn a_shutdown_closes_connections_that_never_spoke() {
-    let server = Server::bind(&ListenOptions::new(any_port()), &tuning()).unwrap();
-    let mut silent = std::net::TcpStream::connect(server.local_addr()).unwrap();
-    let observer = Arc::new(Observer::new());
-    run(async {
-        let accepted = async {
-            while observer.accepted() < 1 {
-                tokio::task::yield_now().await;
-            }
-        };
-        server.serve(observer.clone(), accepted).await.unwrap();
-        assert_eq!(observer.open_connections(), []);
-        // What the server sent before (its SETTINGS), and then the end.
-        silent.set_read_timeout(Some(PATIENCE)).unwrap();
-        silent.read_to_end(&mut Vec::new()).unwrap();
-    });
+    for tuning in stacks() {
+        let server = Server::bind(&ListenOptions::new(any_port()), &tuning).unwrap();
+        let mut silent = std::net::TcpStream::connect(server.local_addr()).unwrap();
+        let observer = Arc::new(Observer::new());
+        run(async {
+            let accepted = async {
+                while observer.accepted() < 1 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            server.serve(observer.clone(), accepted).await.unwrap();
+            assert_eq!(observer.open_connections(), []);
+            // What the server sent before (its SETTINGS), and then the end.
+            silent.set_read_timeout(Some(PATIENCE)).unwrap();
+            silent.read_to_end(&mut Vec::new()).unwrap();
+        });
+    }
 }
 
 #[test]
@@ -236,29 +253,36 @@ fn an_address_that_does_not_answer_times_out() {
 
 #[test]
 fn a_listener_that_never_speaks_times_out() {
-    let listener = TcpListener::bind(any_port()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let options = ConnectOptions::new(address).timeout(Duration::from_millis(300));
-    let error = run(Client::connect(&options, &tuning())).unwrap_err();
-    assert!(matches!(error, Error::ConnectTimeout { stage: ConnectStage::Grpc, .. }), "{error}");
-    assert_says(&error, &[&address.to_string(), "no gRPC server answers"]);
+    for tuning in stacks() {
+        let listener = TcpListener::bind(any_port()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let options = ConnectOptions::new(address).timeout(Duration::from_millis(300));
+        let error = run(Client::connect(&options, &tuning)).unwrap_err();
+        assert!(
+            matches!(error, Error::ConnectTimeout { stage: ConnectStage::Grpc, .. }),
+            "{error}"
+        );
+        assert_says(&error, &[&address.to_string(), "no gRPC server answers"]);
+    }
 }
 
 #[test]
 fn a_server_of_something_else_is_not_taken_for_ours() {
-    use std::io::Write as _;
-    let listener = TcpListener::bind(any_port()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let other = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        stream.write_all(b"SSH-2.0-OpenSSH_9.6\r\n").unwrap();
-        // Until the client hangs up.
-        let _ = std::io::copy(&mut stream, &mut std::io::sink());
-    });
-    let error = run(Client::connect(&ConnectOptions::new(address), &tuning())).unwrap_err();
-    assert!(matches!(error, Error::NotThisService { .. }), "{error}");
-    assert_says(&error, &[&address.to_string()]);
-    other.join().unwrap();
+    for tuning in stacks() {
+        use std::io::Write as _;
+        let listener = TcpListener::bind(any_port()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let other = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"SSH-2.0-OpenSSH_9.6\r\n").unwrap();
+            // Until the client hangs up.
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        });
+        let error = run(Client::connect(&ConnectOptions::new(address), &tuning)).unwrap_err();
+        assert!(matches!(error, Error::NotThisService { .. }), "{error}");
+        assert_says(&error, &[&address.to_string()]);
+        other.join().unwrap();
+    }
 }
 
 #[test]

@@ -9,7 +9,9 @@
 
 mod connections;
 mod failures;
+mod interoperation;
 mod marks;
 mod messages;
+mod strangers;
 mod support;
 mod tls;

@@ -95,7 +95,12 @@ fn is_causal(client: &CallMarks, server: &CallMarks) {
 #[test]
 fn every_stage_of_a_call_is_noted_on_both_sides() {
     const LARGE: usize = 3 << 20;
-    for tuning in [Tuning::stock(LARGE as u64).unwrap(), Tuning::tuned(LARGE as u64, 1).unwrap()] {
+    let largest = LARGE as u64;
+    for tuning in [
+        Tuning::stock(largest).unwrap(),
+        Tuning::tuned(largest, 1).unwrap(),
+        Tuning::lean(largest, 1).unwrap(),
+    ] {
         for size in [0, 64, LARGE] {
             let marked = Marked::start(&tuning, 2, Observer::new());
             let client = run(async {
@@ -122,27 +127,30 @@ fn every_stage_of_a_call_is_noted_on_both_sides() {
 
 #[test]
 fn calls_that_are_under_way_at_once_keep_their_marks_apart() {
-    let tuning = Tuning::tuned(1024, 64).unwrap();
-    let marked = Marked::start(&tuning, 3, Observer::new());
-    let client = run(async {
-        let client = Client::connect(&marked.options, &tuning).await.unwrap();
-        // A stream between calls takes a number as well.
-        client.push().finish().await.unwrap();
-        for _ in 0..20 {
-            let mut calls = JoinSet::new();
-            for size in 0..64 {
-                calls.spawn(client.echo(Bytes::from(vec![0; size * 16])));
+    for tuning in [Tuning::tuned(1024, 64).unwrap(), Tuning::lean(1024, 64).unwrap()] {
+        let marked = Marked::start(&tuning, 3, Observer::new());
+        let client = run(async {
+            let client = Client::connect(&marked.options, &tuning).await.unwrap();
+            // A stream between calls takes a number as well.
+            client.push().finish().await.unwrap();
+            for _ in 0..20 {
+                let mut calls = JoinSet::new();
+                for size in 0..64 {
+                    calls.spawn(client.echo(Bytes::from(vec![0; size * 16])));
+                }
+                while let Some(call) = calls.join_next().await {
+                    call.unwrap().unwrap();
+                }
             }
-            while let Some(call) = calls.join_next().await {
-                call.unwrap().unwrap();
-            }
-        }
-        client
-    });
-    let pairs = marked.pairs(&client);
-    let sampled = 20 * 64 / 3;
-    assert!(pairs.len() >= sampled - 2 && pairs.len() <= sampled + 1, "{}", pairs.len());
-    pairs.iter().for_each(|(client, server)| is_causal(client, server));
+            // Before the server reads this, it has noted the end of all its writes before.
+            client.echo(Bytes::new()).await.unwrap();
+            client
+        });
+        let pairs = marked.pairs(&client);
+        let sampled = 20 * 64 / 3;
+        assert!(pairs.len() >= sampled - 2 && pairs.len() <= sampled + 1, "{}", pairs.len());
+        pairs.iter().for_each(|(client, server)| is_causal(client, server));
+    }
 }
 
 #[test]

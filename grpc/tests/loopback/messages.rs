@@ -1,4 +1,4 @@
-//! What goes in comes out, whatever its size, stock and tuned, over IPv4 and IPv6.
+//! What goes in comes out, whatever its size, over each stack, over IPv4 and IPv6.
 
 use std::sync::LazyLock;
 
@@ -10,11 +10,11 @@ use crate::support::{Running, run};
 const SIZES: [usize; 5] = [0, 1, 16 << 10, 5 << 20, 64 << 20];
 const LARGEST: u64 = 64 << 20;
 
-fn profiles() -> [Tuning; 4] {
+fn profiles() -> [Tuning; 5] {
     let raw = [Tuning::stock(LARGEST).unwrap(), Tuning::tuned(LARGEST, 1).unwrap()];
     let [stock, tuned] = raw.clone().map(|tuning| tuning.serialized(true).unwrap());
     let [raw_stock, raw_tuned] = raw;
-    [raw_stock, raw_tuned, stock, tuned]
+    [raw_stock, raw_tuned, stock, tuned, Tuning::lean(LARGEST, 1).unwrap()]
 }
 
 /// No two neighbouring stretches alike, so that a lost, doubled or swapped one is seen.
@@ -276,7 +276,7 @@ fn a_server_with_a_smaller_limit_says_so() {
 
 #[test]
 fn messages_that_grpc_cannot_carry_are_refused_when_planned() {
-    for tuning in [Tuning::stock(1 << 32), Tuning::tuned(1 << 32, 1)] {
+    for tuning in [Tuning::stock(1 << 32), Tuning::tuned(1 << 32, 1), Tuning::lean(1 << 32, 1)] {
         let error = tuning.unwrap_err();
         assert!(matches!(error, Error::OverGrpcLimit { size: 4_294_967_296 }), "{error}");
     }

@@ -1,7 +1,9 @@
 //! Over TLS: the certificate that was told is trusted, and no other; nothing is readable on the way.
 
 use bytes::Bytes;
-use fabricbench_grpc::{Client, ConnectOptions, Error, Identity, ListenOptions, Observer, Tuning};
+use fabricbench_grpc::{
+    Client, ConnectOptions, Error, Identity, ListenOptions, Observer, Server, Tuning,
+};
 
 use crate::support::{Running, run};
 
@@ -47,4 +49,22 @@ fn another_certificate_or_none_is_no_connection() {
         assert!(!error.to_string().contains('\n'), "{error}");
     }
     assert!(!format!("{identity:?}").contains("PRIVATE"));
+}
+
+#[test]
+fn what_the_lean_stack_has_not_is_refused() {
+    let lean = Tuning::lean(64, 1).unwrap();
+    let identity = Identity::generate().unwrap();
+    let listen = ListenOptions::new("127.0.0.1:0".parse().unwrap()).identity(identity.clone());
+    let server = server(&identity, &Tuning::tuned(64, 1).unwrap());
+    let options = ConnectOptions::new(server.address).certificate(identity.certificate());
+    let refusals = [
+        Server::bind(&listen, &lean).map(drop),
+        run(Client::connect(&options, &lean)).map(drop),
+        lean.serialized(true).map(drop),
+    ];
+    for refused in refusals {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::NotLean { .. }), "{error}");
+    }
 }

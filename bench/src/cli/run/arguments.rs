@@ -32,9 +32,9 @@ pub(in crate::cli) struct RunArguments {
     pub(super) host: Option<String>,
     /// Transports, separated by commas: verbs-OP with OP write, write-imm, send, send-imm, read,
     /// fetch-add, compare-swap (verbs-uc-OP, verbs-ud-OP: unreliable; `verbs`: all that exist);
-    /// grpc@PATH, grpc-stock@PATH, tcp@PATH with PATH ipoib, ethernet, loopback or an interface
-    /// [default: verbs-write, verbs-send, grpc@ipoib, grpc@ethernet; grpc@loopback for the last two
-    /// where both sides are on one host]
+    /// grpc@PATH, grpc-stock@PATH, grpc-lean@PATH, tcp@PATH with PATH ipoib, ethernet, loopback or an
+    /// interface [default: verbs-write, verbs-send, grpc@ipoib, grpc@ethernet; grpc@loopback for the
+    /// last two where both sides are on one host]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) transport: Vec<String>,
     /// Service of the verbs transports that name none, as perftest's -c; with the transport `verbs`,
