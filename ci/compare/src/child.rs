@@ -63,6 +63,22 @@ impl Running {
         Ok(Self { name: program.to_owned(), child, said, output, errors })
     }
 
+    /// As [`start`](Self::start), in the network namespace `netns` if one is given.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_within<S: AsRef<OsStr>>(
+        netns: Option<&str>,
+        program: &str,
+        cpu: Option<u32>,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Self> {
+        let Some(netns) = netns else { return Self::start(program, cpu, arguments) };
+        let before = ["netns", "exec", netns, program].map(|word| OsStr::new(word).to_owned());
+        let arguments = arguments.into_iter().map(|word| word.as_ref().to_owned());
+        Self::start("ip", cpu, before.into_iter().chain(arguments))
+    }
+
     /// The first line it writes to standard output.
     ///
     /// # Errors

@@ -44,13 +44,21 @@ impl Fabricbench {
     /// # Errors
     /// It did not come up.
     pub fn on_loopback(program: &Path) -> Result<Self> {
+        Self::start(program, None, "127.0.0.1")
+    }
+
+    /// Starts a server at the address `host`, in the network namespace `netns` if one is given.
+    ///
+    /// # Errors
+    /// It did not come up.
+    pub fn start(program: &Path, netns: Option<&str>, host: &str) -> Result<Self> {
         let program = program.display().to_string();
-        let arguments = ["serve", "--listen", "127.0.0.1", "--port", "0"];
-        let mut server = Running::start(&program, None, arguments)?;
+        let arguments = ["serve", "--listen", host, "--port", "0"];
+        let mut server = Running::start_within(netns, &program, None, arguments)?;
         let line = server.first_line(PATIENCE)?;
         let port = line.rsplit(':').next().and_then(|port| port.trim().parse().ok());
         let port = port.with_context(|| format!("{program} does not say its port: {line}"))?;
-        Ok(Self { program, host: "127.0.0.1".to_owned(), port, _server: Some(server) })
+        Ok(Self { program, host: host.to_owned(), port, _server: Some(server) })
     }
 
     /// Uses a server that somebody else started.

@@ -37,6 +37,19 @@ impl Iperf3 {
         Ok(Self { host, port, _server: Some(server) })
     }
 
+    /// Starts a server at the address `host` of the network namespace `netns`.
+    ///
+    /// # Errors
+    /// It did not come up.
+    pub fn within(netns: &str, host: &str, port: u16) -> Result<Self> {
+        // Its lines are not to wait in a buffer until it ends.
+        let port_text = port.to_string();
+        let arguments = ["--server", "--forceflush", "--bind", host, "--port", &port_text];
+        let mut server = Running::start_within(Some(netns), "iperf3", None, arguments)?;
+        server.first_line(PATIENCE).context("iperf3 is needed (ci/packages peers)")?;
+        Ok(Self { host: host.to_owned(), port, _server: Some(server) })
+    }
+
     /// Uses a server that somebody else started.
     pub fn at(host: &str, port: u16) -> Self {
         Self { host: host.to_owned(), port, _server: None }

@@ -1,12 +1,14 @@
 //! `fabricbench-compare`: is fabricbench as fast as the tools its readers trust?
 //!
 //! Short runs of both sides alternate on one machine, and what counts is the ratio within a round:
-//! a machine that drifts, or an emulated one, has no say in that. Started by `ci/compare-perftest`
-//! and `ci/compare-iperf3`.
+//! a machine that drifts, or an emulated one, has no say in that. Started by `ci/compare-perftest`,
+//! `ci/compare-iperf3` and `ci/compare-grpc`.
 
+mod against_grpc;
 mod against_iperf3;
 mod against_perftest;
 mod child;
+mod cpp_peer;
 mod fabricbench;
 mod iperf3;
 mod machine;
@@ -15,6 +17,7 @@ mod perftest;
 mod port;
 mod ratio;
 mod rounds;
+mod sockperf;
 
 use std::process::ExitCode;
 
@@ -36,6 +39,8 @@ enum Against {
     Perftest(against_perftest::Options),
     /// gRPC and plain TCP, against one iperf3 stream
     Iperf3(against_iperf3::Options),
+    /// gRPC by tonic and lean, against gRPC in C++, iperf3 and sockperf
+    Grpc(against_grpc::Options),
 }
 
 /// How a comparison ended that could be made.
@@ -53,6 +58,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().against {
         Against::Perftest(options) => against_perftest::run(&options),
         Against::Iperf3(options) => against_iperf3::run(&options),
+        Against::Grpc(options) => against_grpc::run(&options),
     };
     match outcome {
         Ok(Outcome::Passed) => ExitCode::SUCCESS,

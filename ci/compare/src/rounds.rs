@@ -55,12 +55,27 @@ pub fn measure(
     rounds: usize,
     cells: &[String],
     contenders: &[&str],
+    run: impl FnMut(Slot) -> Result<f64>,
+) -> Result<Figures> {
+    measure_those(rounds, cells, contenders, |_| true, run)
+}
+
+/// As [`measure`], where not every contender can be measured at every cell: those slots that `has`
+/// says so.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_those(
+    rounds: usize,
+    cells: &[String],
+    contenders: &[&str],
+    has: impl Fn(Slot) -> bool,
     mut run: impl FnMut(Slot) -> Result<f64>,
 ) -> Result<Figures> {
     let mut by_cell = vec![vec![vec![None; rounds]; contenders.len()]; cells.len()];
     let mut failures = Vec::new();
     let mut in_a_row = vec![0; contenders.len()];
-    for slot in slots(rounds, cells.len(), contenders.len()) {
+    for slot in slots(rounds, cells.len(), contenders.len()).filter(|&slot| has(slot)) {
         let Slot { round, cell, contender } = slot;
         let what = format!("round {}, {}, {}", round + 1, cells[cell], contenders[contender]);
         match run(slot) {
@@ -124,6 +139,20 @@ mod tests {
         assert_eq!(figures.of(1, 0), [Some(100.0), None, Some(102.0)]);
         assert_eq!(figures.failures, ["round 2, cell 1, ours: cut off"]);
         assert!(figures.of(2, 0).is_empty());
+    }
+
+    #[test]
+    fn who_cannot_be_measured_at_a_cell_is_left_out() {
+        let has = |slot: Slot| slot.cell == 0 || slot.contender == 1;
+        let figures = measure_those(2, &names(2), &["ours", "theirs"], has, |slot| {
+            match (slot.cell, slot.contender) {
+                (1, 0) => Err(anyhow!("not to be run")),
+                _ => Ok(1.0),
+            }
+        })
+        .unwrap();
+        assert!(figures.failures.is_empty());
+        assert_eq!((figures.of(1, 0), figures.of(1, 1)), (&[None; 2][..], &[Some(1.0); 2][..]));
     }
 
     #[test]
