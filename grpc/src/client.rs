@@ -19,6 +19,7 @@ pub use self::upload::{ExchangeStream, Exchanged, PushStream};
 use crate::error::{ConnectStage, Error, Result};
 use crate::lean;
 use crate::marks::{MarkedStream, Recorder};
+use crate::message::Message;
 use crate::service::{CALL, ECHO, FETCH, FetchRequest, READY};
 use crate::socket::{self, Binding, ConnectOptions, Connected};
 use crate::tuning::{Profile, Tuning};
@@ -83,16 +84,16 @@ impl Client {
         let stack = timeout_at(deadline, speaking).await.map_err(|_| late())?.map_err(strange)?;
         let marks = options.marks.clone();
         let client = Client { stack, tuning: tuning.clone(), local, peer, binding, marks };
-        timeout_at(deadline, client.unary(READY, Bytes::new()))
+        timeout_at(deadline, client.unary(READY, Bytes::new().into()))
             .await
             .map_err(|_| late())?
             .map_err(|error| match error {
-                Error::ConnectionLost { detail, .. } | Error::Protocol { detail, .. } => {
-                    strange(detail)
-                }
-                Error::Refused { code, message, .. } => strange(format!("{code} ({message})")),
-                other => other,
-            })?;
+            Error::ConnectionLost { detail, .. } | Error::Protocol { detail, .. } => {
+                strange(detail)
+            }
+            Error::Refused { code, message, .. } => strange(format!("{code} ({message})")),
+            other => other,
+        })?;
         Ok(client)
     }
 
@@ -118,11 +119,11 @@ impl Client {
     /// # Errors
     /// [`Error::MessageTooLarge`], [`Error::ConnectionLost`], [`Error::Refused`]. A peer that is
     /// stopped, not gone, gives no error: bound the call with a deadline.
-    pub fn echo(
+    pub fn echo<M: Into<Message>>(
         &self,
-        message: Bytes,
-    ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
-        self.admitted(ECHO, message)
+        message: M,
+    ) -> impl Future<Output = Result<Bytes>> + Send + use<M> + 'static {
+        self.admitted(ECHO, message.into())
     }
 
     /// Sends `message` and returns the server's reply, which was settled on its side beforehand
@@ -132,11 +133,11 @@ impl Client {
     ///
     /// # Errors
     /// As [`echo`](Client::echo).
-    pub fn call(
+    pub fn call<M: Into<Message>>(
         &self,
-        message: Bytes,
-    ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
-        self.admitted(CALL, message)
+        message: M,
+    ) -> impl Future<Output = Result<Bytes>> + Send + use<M> + 'static {
+        self.admitted(CALL, message.into())
     }
 
     /// Asks for `messages` messages of `size` bytes each. The future borrows nothing: any number
@@ -168,7 +169,7 @@ impl Client {
     fn admitted(
         &self,
         path: &'static str,
-        message: Bytes,
+        message: Message,
     ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
         let admitted = self.tuning.admit(message.len() as u64);
         let call = self.unary(path, message);
@@ -181,7 +182,7 @@ impl Client {
     fn unary(
         &self,
         path: &'static str,
-        message: Bytes,
+        message: Message,
     ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
         let marked = self.marks.as_ref().and_then(Recorder::begin);
         let stack = self.stack.clone();

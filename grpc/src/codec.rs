@@ -1,14 +1,16 @@
 //! gRPC messages that are plain bytes: the five-byte gRPC prefix and nothing else, or a protobuf
 //! message with one field of bytes.
 //!
-//! Encoding copies the payload once, into tonic's buffer; decoding takes the message out of
-//! tonic's buffer without a copy. (tonic itself gathers the HTTP/2 DATA frames of a message, which
+//! Encoding copies the payload once, into tonic's buffer, whether it comes in one buffer or in several;
+//! decoding takes the message out of tonic's buffer without a copy. (tonic itself gathers the HTTP/2 DATA frames of a message, which
 //! is one copy more on the way in.)
 
 use bytes::{Buf, BufMut, Bytes};
-use prost::Message;
+use prost::Message as _;
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+
+use crate::message::Message;
 
 /// Bytes of compression flag and length in front of each gRPC message.
 pub(crate) const GRPC_PREFIX: usize = 5;
@@ -27,7 +29,7 @@ pub(crate) struct BytesCodec {
 }
 
 /// `message Payload { bytes data = 1; }`, as it is sent.
-#[derive(Clone, PartialEq, Message)]
+#[derive(Clone, PartialEq, prost::Message)]
 struct Payload {
     #[prost(bytes = "bytes", tag = "1")]
     data: Bytes,
@@ -35,7 +37,7 @@ struct Payload {
 
 /// The same as it is received: with the type that prost's generator gives such a field, into which
 /// decoding copies.
-#[derive(Clone, PartialEq, Message)]
+#[derive(Clone, PartialEq, prost::Message)]
 struct DecodedPayload {
     #[prost(bytes = "vec", tag = "1")]
     data: Vec<u8>,
@@ -53,8 +55,34 @@ impl BytesCodec {
     }
 }
 
+impl BytesCodec {
+    /// Writes `message` as the field of a protobuf message: of several buffers the same bytes as of
+    /// one, without joining them first.
+    fn serialize(self, message: &Message, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+        let failed = |error: prost::EncodeError| Status::internal(error.to_string());
+        if let [only] = message.buffers() {
+            let payload = Payload { data: only.clone() };
+            let length = payload.encoded_len();
+            if into.chunk_mut().len() < length {
+                into.reserve(self.room_for(length));
+            }
+            return payload.encode(into).map_err(failed);
+        }
+        let bytes = message.len() as u64;
+        let length = key_len(1) + encoded_len_varint(bytes) + message.len();
+        if into.chunk_mut().len() < length {
+            into.reserve(self.room_for(length));
+        }
+        encode_key(1, WireType::LengthDelimited, into);
+        encode_varint(bytes, into);
+        message.buffers().iter().for_each(|buffer| into.put_slice(buffer));
+        Ok(())
+    }
+}
+
 impl Codec for BytesCodec {
-    type Encode = Bytes;
+    type Encode = Message;
     type Decode = Bytes;
     type Encoder = BytesCodec;
     type Decoder = BytesCodec;
@@ -69,22 +97,19 @@ impl Codec for BytesCodec {
 }
 
 impl Encoder for BytesCodec {
-    type Item = Bytes;
+    type Item = Message;
     type Error = Status;
 
-    fn encode(&mut self, message: Bytes, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
+    fn encode(&mut self, message: Message, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
         if self.serialized {
-            let payload = Payload { data: message };
-            let length = payload.encoded_len();
-            if into.chunk_mut().len() < length {
-                into.reserve(self.room_for(length));
-            }
-            return payload.encode(into).map_err(|error| Status::internal(error.to_string()));
+            return self.serialize(&message, into);
         }
         if into.chunk_mut().len() < message.len() {
             into.reserve(self.room_for(message.len()));
         }
-        into.put_slice(&message);
+        for buffer in message.buffers() {
+            into.put_slice(buffer);
+        }
         Ok(())
     }
 

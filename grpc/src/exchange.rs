@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::message::Message;
 use crate::queue::{QUEUE_BYTES, QUEUE_MESSAGES};
 use crate::service::{Shared, receive_all};
 
@@ -25,7 +26,7 @@ pub(crate) fn exchange(
         async move {
             let begun = |size| incoming.begin(size);
             let outcome = receive_all(&shared, request.into_inner(), begun).await;
-            incoming.end(outcome.map(|summary| summary.encode()));
+            incoming.end(outcome.map(|summary| summary.encode().into()));
         }
     });
     let shared = shared.clone();
@@ -45,7 +46,7 @@ struct State {
     /// Bytes in the first message, once it is here.
     size: Option<u64>,
     /// The encoded summary, or why there is none.
-    outcome: Option<Result<Bytes, Status>>,
+    outcome: Option<Result<Message, Status>>,
     waker: Option<Waker>,
 }
 
@@ -56,7 +57,7 @@ impl Incoming {
         wake(state);
     }
 
-    fn end(&self, outcome: Result<Bytes, Status>) {
+    fn end(&self, outcome: Result<Message, Status>) {
         let mut state = self.lock();
         state.outcome = Some(outcome);
         self.ended.store(true, Ordering::Release);
@@ -101,12 +102,12 @@ impl Replies {
 enum Stage {
     /// Nothing has been received yet.
     Silent,
-    Sending(Bytes),
+    Sending(Message),
     Over,
 }
 
 impl Stream for Replies {
-    type Item = Result<Bytes, Status>;
+    type Item = Result<Message, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if matches!(self.stage, Stage::Over) {

@@ -39,6 +39,7 @@ mod error;
 mod exchange;
 mod lean;
 pub mod marks;
+mod message;
 mod observer;
 mod queue;
 mod server;
@@ -49,6 +50,7 @@ mod tuning;
 
 pub use client::{Client, ExchangeStream, Exchanged, FetchStream, PushStream};
 pub use error::{ConnectStage, Error, Result};
+pub use message::Message;
 pub use observer::{Counts, Observer, PayloadCheck, PayloadSource};
 pub use server::{SHUTDOWN_GRACE, Server};
 pub use service::{CALL, ECHO, EXCHANGE, FETCH, FetchRequest, PUSH, PushSummary, READY};

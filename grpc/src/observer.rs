@@ -6,10 +6,10 @@ use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use socket2::Socket;
 
 use crate::marks::{CallMarks, Recorder, Sampling, Side, Ticks};
+use crate::message::Message;
 
 /// Says whether a received payload is what it should be.
 pub trait PayloadCheck: Send + Sync {
@@ -27,7 +27,7 @@ impl<F: Fn(&[u8]) -> bool + Send + Sync> PayloadCheck for F {
 const MOST_MARKED: usize = 1024;
 
 /// Makes a payload of so many bytes for the server to send.
-pub type PayloadSource = dyn Fn(u64) -> Bytes + Send + Sync;
+pub type PayloadSource = dyn Fn(u64) -> Message + Send + Sync;
 
 /// Received messages of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Counts {
 pub struct Observer {
     check: Option<Arc<dyn PayloadCheck>>,
     source: Option<Arc<PayloadSource>>,
-    pub(crate) reply: Bytes,
+    pub(crate) reply: Message,
     pub(crate) echoed: Tally,
     pub(crate) called: Tally,
     pub(crate) pushed: Tally,
@@ -86,8 +86,11 @@ impl Observer {
     /// Serves Fetch and Exchange with what `source` makes, instead of zeroes. It is called once a
     /// call.
     #[must_use]
-    pub fn serve_from(mut self, source: impl Fn(u64) -> Bytes + Send + Sync + 'static) -> Observer {
-        self.source = Some(Arc::new(source));
+    pub fn serve_from<M: Into<Message>>(
+        mut self,
+        source: impl Fn(u64) -> M + Send + Sync + 'static,
+    ) -> Observer {
+        self.source = Some(Arc::new(move |size| source(size).into()));
         self
     }
 
@@ -113,8 +116,8 @@ impl Observer {
 
     /// Replies to every Call with `reply`, instead of an empty message.
     #[must_use]
-    pub fn reply_with(mut self, reply: Bytes) -> Observer {
-        self.reply = reply;
+    pub fn reply_with(mut self, reply: impl Into<Message>) -> Observer {
+        self.reply = reply.into();
         self
     }
 
@@ -176,10 +179,10 @@ impl Observer {
     }
 
     /// Payload of `size` bytes to send.
-    pub(crate) fn payload(&self, size: u64) -> Bytes {
+    pub(crate) fn payload(&self, size: u64) -> Message {
         match &self.source {
             Some(source) => source(size),
-            None => Bytes::from(vec![0; usize::try_from(size).unwrap_or(usize::MAX)]),
+            None => vec![0; usize::try_from(size).unwrap_or(usize::MAX)].into(),
         }
     }
 

@@ -10,8 +10,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
 use tonic::codegen::tokio_stream::Stream;
+
+use crate::message::Message;
 
 /// Bytes that may wait. A message larger than this waits alone.
 pub(crate) const QUEUE_BYTES: usize = 1 << 20;
@@ -21,7 +22,7 @@ pub(crate) const QUEUE_MESSAGES: usize = 4096;
 
 #[derive(Debug, Default)]
 struct State {
-    messages: VecDeque<Bytes>,
+    messages: VecDeque<Message>,
     bytes: usize,
     finished: bool,
     receiver_gone: bool,
@@ -59,7 +60,7 @@ pub(crate) struct Sender {
 
 impl Sender {
     /// Queues `message` as soon as there is room.
-    pub(crate) async fn send(&mut self, message: Bytes) -> Result<(), Gone> {
+    pub(crate) async fn send(&mut self, message: Message) -> Result<(), Gone> {
         std::future::poll_fn(|cx| self.poll_room(message.len(), cx)).await?;
         let mut state = lock(&self.shared);
         state.bytes += message.len();
@@ -102,9 +103,9 @@ pub(crate) struct Receiver {
 }
 
 impl Stream for Receiver {
-    type Item = Bytes;
+    type Item = Message;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
         let mut state = lock(&self.shared);
         let next = state.messages.pop_front();
         if let Some(message) = &next {
@@ -182,7 +183,7 @@ mod tests {
 
         fn send(&mut self, size: usize) -> Poll<Result<(), Gone>> {
             let waker = self.sender_wakes.clone().into();
-            let sending = self.sender.as_mut().unwrap().send(Bytes::from(vec![0; size]));
+            let sending = self.sender.as_mut().unwrap().send(vec![0; size].into());
             pin!(sending).poll(&mut Context::from_waker(&waker))
         }
 

@@ -26,6 +26,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::exchange::exchange;
 use crate::marks::{Call, Mark, Marked, Recorder};
+use crate::message::Message;
 use crate::observer::Observer;
 use crate::tuning::Tuning;
 
@@ -126,12 +127,12 @@ impl RawService {
 }
 
 impl Shared {
-    fn grpc<C: Codec<Encode = Bytes, Decode = Bytes>>(&self, codec: C) -> Grpc<C> {
+    fn grpc<C: Codec<Encode = Message, Decode = Bytes>>(&self, codec: C) -> Grpc<C> {
         Grpc::new(codec).max_decoding_message_size(self.tuning.message_limit())
     }
 
     /// A message of `size` bytes to send.
-    pub(crate) fn payload(&self, size: u64) -> Result<Bytes, Status> {
+    pub(crate) fn payload(&self, size: u64) -> Result<Message, Status> {
         self.tuning.admit(size).map_err(|error| Status::out_of_range(error.to_string()))?;
         let payload = self.observer.payload(size);
         if payload.len() as u64 != size {
@@ -194,7 +195,7 @@ impl Service<http::Request<Body>> for RawService {
             READY => Box::pin(async move {
                 let mut grpc = shared.grpc(shared.tuning.call_codec());
                 let ready = tower::service_fn(|_: Request<Bytes>| {
-                    std::future::ready(Ok(Response::new(Bytes::new())))
+                    std::future::ready(Ok(Response::new(Message::default())))
                 });
                 Ok(grpc.unary(ready, request).await)
             }),
@@ -217,19 +218,19 @@ fn echo(
     shared: &Shared,
     request: Request<Bytes>,
     marked: Option<&Call>,
-) -> Result<Response<Bytes>, Status> {
+) -> Result<Response<Message>, Status> {
     mark(marked, Mark::HandlerBegin);
     let payload = request.into_inner();
     shared.observer.received(&shared.observer.echoed, &payload);
     mark(marked, Mark::HandlerEnd);
-    Ok(Response::new(payload))
+    Ok(Response::new(payload.into()))
 }
 
 fn call(
     shared: &Shared,
     request: Request<Bytes>,
     marked: Option<&Call>,
-) -> Result<Response<Bytes>, Status> {
+) -> Result<Response<Message>, Status> {
     mark(marked, Mark::HandlerBegin);
     let observer = &shared.observer;
     observer.received(&observer.called, &request.into_inner());
@@ -246,9 +247,9 @@ fn mark(marked: Option<&Call>, mark: Mark) {
 async fn push(
     shared: Arc<Shared>,
     request: Request<Streaming<Bytes>>,
-) -> Result<Response<Bytes>, Status> {
+) -> Result<Response<Message>, Status> {
     let summary = receive_all(&shared, request.into_inner(), |_| ()).await?;
-    Ok(Response::new(summary.encode()))
+    Ok(Response::new(summary.encode().into()))
 }
 
 /// Counts and checks every message of `stream`; tells `begun` the size of the first.
@@ -297,12 +298,12 @@ fn fetch(shared: &Arc<Shared>, request: Request<Bytes>) -> Result<Response<Fetch
 /// The same payload so many times.
 struct FetchReply {
     shared: Arc<Shared>,
-    payload: Bytes,
+    payload: Message,
     left: u64,
 }
 
 impl Stream for FetchReply {
-    type Item = Result<Bytes, Status>;
+    type Item = Result<Message, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.left == 0 {

@@ -13,6 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::error::{Error, Result};
 use crate::marks::{Call, Marked, MarkedStream};
+use crate::message::Message;
 use crate::queue;
 use crate::service::{EXCHANGE, FETCH, FetchRequest, PUSH};
 use crate::tls::trusting;
@@ -70,7 +71,7 @@ impl TonicChannel {
     pub(super) async fn unary(
         mut self,
         path: &'static str,
-        message: Bytes,
+        message: Message,
         marked: Option<Call>,
     ) -> Result<Bytes> {
         self.ready(path).await?;
@@ -85,7 +86,7 @@ impl TonicChannel {
     /// Asks for messages of the server's.
     pub(super) async fn fetch(mut self, request: FetchRequest) -> Result<Streaming<Bytes>> {
         self.ready(FETCH).await?;
-        let request = Request::new(request.encode());
+        let request = Request::new(request.encode().into());
         let codec = self.tuning.stream_codec();
         self.grpc
             .server_streaming(request, PathAndQuery::from_static(FETCH), codec)

@@ -10,6 +10,7 @@ use super::tonic_channel::from_status;
 use super::{Client, Stack};
 use crate::error::{Error, Result};
 use crate::lean;
+use crate::message::Message;
 use crate::observer::{Counts, PayloadCheck};
 use crate::queue;
 use crate::service::{EXCHANGE, PUSH, PushSummary};
@@ -103,8 +104,8 @@ impl PushStream {
     /// # Errors
     /// [`Error::MessageTooLarge`]; and as soon as the call has ended, [`Error::ConnectionLost`],
     /// [`Error::Refused`] or [`Error::Protocol`].
-    pub async fn send(&mut self, message: Bytes) -> Result<()> {
-        self.0.send(message).await
+    pub async fn send(&mut self, message: impl Into<Message>) -> Result<()> {
+        self.0.send(message.into()).await
     }
 
     /// Ends the stream and waits for the server to confirm what it has received.
@@ -139,8 +140,8 @@ impl ExchangeStream {
     ///
     /// # Errors
     /// As [`PushStream::send`].
-    pub async fn send(&mut self, message: Bytes) -> Result<()> {
-        self.upload.send(message).await?;
+    pub async fn send(&mut self, message: impl Into<Message>) -> Result<()> {
+        self.upload.send(message.into()).await?;
         self.sent += 1;
         if self.sent.is_multiple_of(TURN) {
             tokio::task::yield_now().await;
@@ -170,7 +171,7 @@ struct Upload<T> {
 }
 
 impl<T> Upload<T> {
-    async fn send(&mut self, message: Bytes) -> Result<()> {
+    async fn send(&mut self, message: Message) -> Result<()> {
         self.tuning.admit(message.len() as u64)?;
         let sent = match &mut self.sender {
             Some(sender) => sender.send(message).await,

@@ -19,6 +19,7 @@ use super::outflow::Outflow;
 use super::{Failure, SEND_BUFFER};
 use crate::error::{Error, Result};
 use crate::marks::{Call, Mark};
+use crate::message::Message;
 use crate::observer::{Counts, PayloadCheck};
 use crate::queue;
 use crate::service::{EXCHANGE, FETCH, FetchRequest, PUSH};
@@ -64,7 +65,7 @@ impl Connection {
     pub(crate) fn unary(
         &self,
         path: &'static str,
-        message: Bytes,
+        message: Message,
         marked: Option<Call>,
     ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
         let connection = self.clone();

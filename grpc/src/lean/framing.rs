@@ -8,6 +8,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::Failure;
 use crate::codec::GRPC_PREFIX;
+use crate::message::Message;
 
 /// Messages up to this size are copied behind one another: that costs less than a piece of their
 /// own in a system call.
@@ -32,7 +33,17 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// One message.
-    pub(super) fn of(message: Bytes) -> Pieces {
+    pub(super) fn of(message: impl Into<Message>) -> Pieces {
+        let message = message.into();
+        let [only] = message.buffers() else {
+            let mut gathering = Gathering::default();
+            gathering.push(message);
+            return gathering.take();
+        };
+        Pieces::of_buffer(only.clone())
+    }
+
+    fn of_buffer(message: Bytes) -> Pieces {
         let remaining = GRPC_PREFIX + message.len();
         let copied = if message.len() <= COPIED { message.len() } else { 0 };
         let mut first = BytesMut::with_capacity(GRPC_PREFIX + copied);
@@ -112,7 +123,7 @@ impl Gathering {
         self.bytes
     }
 
-    pub(super) fn push(&mut self, message: Bytes) {
+    pub(super) fn push(&mut self, message: Message) {
         let framed = GRPC_PREFIX + message.len();
         self.bytes += framed;
         if message.len() <= COPIED {
@@ -120,11 +131,19 @@ impl Gathering {
                 self.tail.reserve(if self.tail.is_empty() { framed } else { FULL });
             }
             put_prefix(&mut self.tail, message.len());
-            self.tail.put_slice(&message);
-        } else {
-            put_prefix(&mut self.tail, message.len());
-            self.pieces.push_back(self.tail.split().freeze());
-            self.pieces.push_back(message);
+            message.buffers().iter().for_each(|buffer| self.tail.put_slice(buffer));
+            return;
+        }
+        put_prefix(&mut self.tail, message.len());
+        for buffer in message.buffers() {
+            if buffer.len() <= COPIED {
+                self.tail.put_slice(buffer);
+                continue;
+            }
+            if !self.tail.is_empty() {
+                self.pieces.push_back(self.tail.split().freeze());
+            }
+            self.pieces.push_back(buffer.clone());
         }
     }
 
@@ -252,10 +271,24 @@ mod tests {
     }
 
     #[test]
+    fn buffers_small_and_large_are_one_message() {
+        let sizes = [1, COPIED, COPIED + 1, 0, 3 * COPIED, 7];
+        let buffers: Vec<Bytes> = sizes.iter().map(|&size| message(size)).collect();
+        let whole = buffers.concat();
+        let mut pieces = Pieces::of(Message::of(buffers));
+        let framed = pieces.copy_to_bytes(pieces.remaining());
+        assert_eq!(
+            framed[..GRPC_PREFIX],
+            Pieces::of(Bytes::from(whole.clone())).chunk()[..GRPC_PREFIX]
+        );
+        assert!(framed[GRPC_PREFIX..] == whole);
+    }
+
+    #[test]
     fn what_was_framed_comes_out_wherever_frames_are_cut() {
         let sizes = [0, 1, 100, COPIED, COPIED + 1, 0, 9000, 3];
         let mut gathering = Gathering::default();
-        sizes.iter().for_each(|&size| gathering.push(message(size)));
+        sizes.iter().for_each(|&size| gathering.push(message(size).into()));
         let bytes = gathering.bytes();
         let wire = bytes_of(gathering.take());
         assert_eq!(wire.len(), bytes);
@@ -289,16 +322,16 @@ mod tests {
         let mut gathering = Gathering::default();
         let mut count = 0;
         while !gathering.is_full() {
-            gathering.push(message(COPIED + 1));
+            gathering.push(message(COPIED + 1).into());
             count += 1;
         }
         assert_eq!(count, PIECES / 2);
         assert!(gathering.take().others.len() < PIECES);
         for _ in 0..100 {
-            gathering.push(message(10));
+            gathering.push(message(10).into());
         }
         assert!(!gathering.is_full());
-        gathering.push(message(FULL));
+        gathering.push(message(FULL).into());
         assert!(gathering.is_full());
     }
 

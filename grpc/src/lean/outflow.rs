@@ -2,11 +2,11 @@
 
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use h2::SendStream;
 
 use super::Failure;
 use super::framing::{Gathering, Pieces};
+use crate::message::Message;
 
 /// The sending half of a stream.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Outflow {
     pub(super) fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
-        mut next: impl FnMut(&mut Context<'_>) -> Poll<Option<Bytes>>,
+        mut next: impl FnMut(&mut Context<'_>) -> Poll<Option<Message>>,
     ) -> Poll<Result<(), Failure>> {
         loop {
             let mut ended = false;

@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{RecvStream, SendStream};
 use http::header::CONTENT_TYPE;
@@ -20,6 +19,7 @@ use super::messages::Messages;
 use super::outflow::Outflow;
 use super::{Failure, SEND_BUFFER};
 use crate::marks::{Call, Mark, Recorder};
+use crate::message::Message;
 use crate::server::{AcceptedStream, Incoming};
 use crate::service::{
     CALL, ECHO, EXCHANGE, FETCH, FetchRequest, PUSH, READY, Received, Shared, unknown_method,
@@ -156,7 +156,7 @@ impl Answer<'_> {
     }
 
     /// An answer of one message.
-    fn reply(&mut self, message: Bytes) -> Result<(), Failure> {
+    fn reply(&mut self, message: impl Into<Message>) -> Result<(), Failure> {
         let stream = self.begin()?;
         let stream = self.stream.insert(stream);
         stream.send_data(Pieces::of(message), false)?;
@@ -208,13 +208,13 @@ async fn unary(
     let reply = match method {
         ECHO => {
             observer.received(&observer.echoed, &message);
-            message
+            message.into()
         }
         CALL => {
             observer.received(&observer.called, &message);
             observer.reply.clone()
         }
-        _ => Bytes::new(),
+        _ => Message::default(),
     };
     mark(Mark::HandlerEnd);
     mark(Mark::EncodeBegin);
@@ -306,7 +306,7 @@ fn receive_or_send<T>(
 fn send_copies(
     cx: &mut Context<'_>,
     outflow: &mut Outflow,
-    payload: &Bytes,
+    payload: &Message,
     shared: &Shared,
     sending: &mut bool,
 ) {

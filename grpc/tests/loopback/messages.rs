@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use fabricbench_grpc::{Client, ConnectOptions, Error, ListenOptions, Observer, Tuning};
+use fabricbench_grpc::{Client, ConnectOptions, Error, ListenOptions, Message, Observer, Tuning};
 
 use crate::support::{Running, run};
 
@@ -50,6 +50,45 @@ fn echo_returns_every_size_unchanged() {
             assert_eq!(seen.messages, SIZES.len() as u64);
             assert_eq!(seen.bytes, SIZES.iter().sum::<usize>() as u64);
             assert_eq!(seen.corrupt, None);
+        }
+    }
+}
+
+/// `message` in buffers of these lengths, and what is left of it in one more.
+fn cut(mut message: Bytes, lengths: &[usize]) -> Message {
+    let mut buffers: Vec<Bytes> = lengths.iter().map(|&length| message.split_to(length)).collect();
+    buffers.push(message);
+    Message::of(buffers)
+}
+
+#[test]
+fn buffers_that_nobody_joined_are_one_message_whoever_sends_them() {
+    const SIZE: usize = 3 << 20;
+    let message = || cut(pattern(SIZE), &[1, 0, 10 << 10, 1 << 20]);
+    assert_eq!((message().len(), message().buffers().len()), (SIZE, 5));
+    for tuning in profiles() {
+        let options = ListenOptions::new("127.0.0.1:0".parse().unwrap());
+        let observer = Observer::new()
+            .check_with(|received: &[u8]| received == pattern(SIZE))
+            .serve_from(move |_| message())
+            .reply_with(message());
+        let server = Running::start_with(&options, &tuning, observer);
+        run(async {
+            let client = connect(&server, &tuning).await;
+            assert!(client.echo(message()).await.unwrap() == pattern(SIZE));
+            assert!(client.call(message()).await.unwrap() == pattern(SIZE));
+            let mut fetch = client.fetch(2, SIZE as u64).await.unwrap();
+            while let Some(fetched) = fetch.next().await.unwrap() {
+                assert!(fetched == pattern(SIZE));
+            }
+            let mut push = client.push();
+            for _ in 0..3 {
+                push.send(message()).await.unwrap();
+            }
+            assert_eq!(push.finish().await.unwrap().messages, 3);
+        });
+        for seen in [server.observer.echoed(), server.observer.called(), server.observer.pushed()] {
+            assert_eq!((seen.bytes, seen.corrupt), (seen.messages * SIZE as u64, Some(0)));
         }
     }
 }
