@@ -15,6 +15,8 @@ mod readme;
 mod arguments;
 #[path = "command/axes.rs"]
 mod axes;
+#[path = "command/buffers.rs"]
+mod buffers;
 #[path = "command/calls.rs"]
 mod calls;
 #[path = "command/clients.rs"]

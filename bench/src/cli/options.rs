@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use super::memory::MemoryArguments;
 use crate::{
     control::SHORTEST_SILENCE,
-    plan::{Sizes, parse_bytes},
+    plan::{BufferSpec, Sizes, parse_bytes},
     session::Affinity,
     transport::{
         CompletionMode, MOST_QUEUE_PAIRS, Pieces, VerbsSettings,
@@ -217,6 +217,11 @@ fn parse_mtu(text: &str) -> Result<u32, String> {
 /// `2:8M:x2` and the like.
 pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
     Sizes::parse(text).map_err(|error| error.to_string())
+}
+
+/// The buffers of a message.
+pub(super) fn parse_buffers(text: &str) -> Result<BufferSpec, String> {
+    BufferSpec::parse(text).map_err(|error| error.to_string())
 }
 
 /// The size of a reply.

@@ -10,7 +10,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::say;
 use crate::{
-    plan::display_bytes,
     report::{CellRecord, Status},
     run::Progress,
     session::Slice,
@@ -101,7 +100,7 @@ impl Progress for Shown {
 }
 
 fn summary(cell: &CellRecord) -> String {
-    let name = format!("{} {} {}", cell.label(), cell.pattern, display_bytes(cell.size));
+    let name = format!("{} {} {}", cell.label(), cell.pattern, cell.size_label());
     let figure = match (cell.status, &cell.latency, &cell.throughput, &cell.reason) {
         (Status::Measured, Some(latency), _, _) => match latency.p50 {
             Some(p50) => format!("{:.2} us ({}, median)", p50 / 1e3, latency.kind),

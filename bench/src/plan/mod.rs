@@ -1,6 +1,7 @@
 //! What to measure, as data: transports, patterns, sizes, payload and stop rule, expanded to an
 //! ordered list of cells. Knows nothing of how any of it is done.
 
+mod buffers;
 mod model;
 mod payload;
 mod size;
@@ -13,6 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use buffers::{BufferError, BufferSpec, Buffers, Category, MOST_BUFFERS, Scheme};
 pub use model::{LARGEST_MODEL_FILE, MOST_TENSORS, Model, ModelError, Tensor};
 pub use payload::Payload;
 pub use size::{MOST_SIZES, SizeError, Sizes, display_bytes, parse_bytes};
@@ -77,6 +79,9 @@ pub struct Cell {
     /// Size of a reply in bytes: of calls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<u64>,
+    /// The buffers that a message, or a request, is made of; `None`: one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffers: Option<Buffers>,
     /// What it has of its own of the settings. Not told to the server, to which the settings
     /// themselves are.
     #[serde(skip)]
@@ -91,7 +96,7 @@ impl Cell {
     #[must_use]
     pub fn new(transport: TransportName, pattern: Pattern, size: u64) -> Self {
         let reply = (pattern == Pattern::Calls).then_some(DEFAULT_REPLY);
-        Self { transport, pattern, size, reply, variant: Variant::default() }
+        Self { transport, pattern, size, reply, buffers: None, variant: Variant::default() }
     }
 
     /// Size of a reply in bytes; 0 where there is none.
@@ -139,14 +144,40 @@ impl Cell {
                 names.join(", ")
             ));
         }
-        None
+        let buffers = self.buffers.as_ref()?;
+        self.impossible_in_buffers().or_else(|| buffers.impossible(self.size))
+    }
+
+    /// Why no message of its transport and pattern is made of several buffers.
+    fn impossible_in_buffers(&self) -> Option<String> {
+        let Self { transport, pattern, .. } = self;
+        match transport {
+            TransportName::Verbs(_) => Some(format!(
+                "{transport} has its message in one buffer; in several (--buffers) are those of gRPC and TCP"
+            )),
+            TransportName::Tcp(_) if *pattern == Pattern::Bidirectional => Some(format!(
+                "{transport} has its message in one buffer in the pattern {pattern}; in several (--buffers) it \
+                 has them in the other patterns"
+            )),
+            _ => None,
+        }
     }
 }
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { transport, pattern, size, variant, .. } = self;
-        write!(f, "{transport}{variant} {pattern} {}", display_bytes(*size))
+        let Self { transport, pattern, size, buffers, variant, .. } = self;
+        let size = display_size(*size, buffers.as_ref());
+        write!(f, "{transport}{variant} {pattern} {size}")
+    }
+}
+
+/// A size as people write it, and of several buffers which: `1 MiB in 10`, `5 B in 2+3`.
+#[must_use]
+pub fn display_size(size: u64, buffers: Option<&Buffers>) -> String {
+    match buffers {
+        Some(Buffers { shape, .. }) => format!("{} in {shape}", display_bytes(size)),
+        None => display_bytes(size).to_string(),
     }
 }
 
@@ -225,6 +256,31 @@ impl Plan {
         };
         let cells = self.cells.into_iter().flat_map(variants).collect();
         Self { cells, sweep, ..self }
+    }
+
+    /// The same with each message made of buffers, in each of `specs` that fits its size.
+    #[must_use]
+    pub fn buffered(self, specs: &[BufferSpec], shared_sizes: &Sizes) -> Self {
+        let seed = self.seed;
+        let fitting = |cell: &Cell| -> Vec<Option<Buffers>> {
+            if cell.transport.is_atomic() || specs.is_empty() {
+                return vec![specs.first().map(|spec| spec.buffers(cell.size, seed))];
+            }
+            let of = |spec: &BufferSpec| {
+                let buffers = spec.buffers(cell.size, seed);
+                let fits = match spec.has_own_size() {
+                    true => buffers.total() == Some(cell.size),
+                    false => shared_sizes.as_slice().contains(&cell.size),
+                };
+                fits.then_some(Some(buffers))
+            };
+            specs.iter().filter_map(of).collect()
+        };
+        let each = |cell: Cell| {
+            fitting(&cell).into_iter().map(move |buffers| Cell { buffers, ..cell.clone() })
+        };
+        let cells = self.cells.into_iter().flat_map(each).collect();
+        Self { cells, ..self }
     }
 
     /// The same with replies of `size` bytes to all calls.

@@ -71,6 +71,15 @@ impl Sizes {
         Ok(Self(sizes))
     }
 
+    /// These, none of them 0.
+    #[must_use]
+    pub fn of(mut sizes: Vec<u64>) -> Self {
+        sizes.retain(|&size| size > 0);
+        sizes.sort_unstable();
+        sizes.dedup();
+        Self(sizes)
+    }
+
     /// The sizes in bytes, ascending.
     #[must_use]
     pub fn as_slice(&self) -> &[u64] {

@@ -3,7 +3,7 @@
 use super::Document;
 use crate::plan::Axis;
 
-const HEADER: [&str; 23] = [
+const HEADER: [&str; 24] = [
     "transport",
     "pattern",
     "size_bytes",
@@ -27,6 +27,7 @@ const HEADER: [&str; 23] = [
     "peer_tcp_retransmits",
     "tcp_rtt_us",
     "reply_bytes",
+    "buffers",
 ];
 
 /// The rows with a header line, behind the others a column for each setting that a cell has of its own. Latencies
@@ -72,6 +73,7 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             count(server.map(|server| server.retransmits)),
             number(client.and_then(|client| client.rtt_us).map(|rtt| rtt.mean)),
             cell.reply.map_or_else(String::new, |reply| reply.to_string()),
+            cell.buffers.as_ref().map_or_else(String::new, |buffers| buffers.shape.clone()),
         ];
         let values = axes.iter().map(|&axis| {
             cell.variant.get(axis).map_or_else(String::new, |value| value.to_string())

@@ -3,7 +3,6 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::{CellRecord, CpuCost, Document, Status, TcpRecord, notes::notes, number::figure};
-use crate::plan::display_bytes;
 
 /// The rows as text.
 #[must_use]
@@ -75,7 +74,7 @@ fn row(cell: &CellRecord) -> Vec<String> {
     vec![
         cell.label(),
         cell.pattern.to_string(),
-        display_bytes(cell.size).to_string(),
+        cell.size_label(),
         cell.settings.as_ref().map_or_else(|| "-".to_owned(), |set| set.messages.to_string()),
         us(latency.map(|latency| latency.min)),
         us(latency.and_then(|latency| latency.p50)),

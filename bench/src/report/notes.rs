@@ -7,7 +7,6 @@ use super::{
     CellRecord, Counters, Document, Path, PathKind, Status,
     column::{Column, Columns},
 };
-use crate::plan::display_bytes;
 
 /// What a reader must know about the columns, whatever the face of the report: paths, reasons and
 /// warnings.
@@ -56,7 +55,7 @@ fn ways(document: &Document, columns: &Columns<'_>) -> String {
 pub(super) fn tuned(document: &Document) -> impl Iterator<Item = String> {
     document.cells.iter().filter_map(|cell| {
         let found = cell.settings.as_ref()?.transport.get("tuned")?;
-        let size = display_bytes(cell.size);
+        let size = cell.size_label();
         Some(format!("{} {} {size}: tuned: {found}", cell.label(), cell.pattern))
     })
 }
@@ -130,7 +129,7 @@ fn absences(document: &Document, columns: &Columns<'_>) -> String {
         };
         let of: Vec<_> = cells.iter().map(|cell| Column::of(cell)).collect();
         let which = match cells.as_slice() {
-            [only] => format!("{} {}", only.pattern, display_bytes(only.size)),
+            [only] => format!("{} {}", only.pattern, only.size_label()),
             several => format!("{} cells", several.len()),
         };
         let _ = writeln!(text, "{}: {status} ({which}): {reason}", columns.named(&of));

@@ -91,7 +91,7 @@ fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns) {
         };
         note(
             text,
-            &format!("{} {} {} B: {status}: {reason}", cell.label(), cell.pattern, cell.size),
+            &format!("{} {} {}: {status}: {reason}", cell.label(), cell.pattern, size(cell)),
         );
     }
     // As perftest: without a figure there is no table.
@@ -118,6 +118,14 @@ fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns) {
         line(text, layout, figures(cell, columns).into_iter());
     }
     let _ = writeln!(text, "{rule}");
+}
+
+/// In bytes, as all of them there, with the buffers that make it up.
+fn size(cell: &CellRecord) -> String {
+    match &cell.buffers {
+        Some(buffers) => format!("{} B in {}", cell.size, buffers.shape),
+        None => format!("{} B", cell.size),
+    }
 }
 
 fn figures(cell: &CellRecord, columns: PerftestColumns) -> Vec<String> {
@@ -272,6 +280,7 @@ mod tests {
             pattern,
             size,
             reply: None,
+            buffers: None,
             variant: Variant::default(),
             status: Status::Measured,
             reason: None,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::TcpRecord;
-use crate::plan::{Pattern, Sweep, TransportName, Variant};
+use crate::plan::{Buffers, Pattern, Sweep, TransportName, Variant, display_size};
 
 /// The value of [`Document::schema`].
 pub const SCHEMA: &str = "fabricbench/1";
@@ -114,6 +114,9 @@ pub struct CellRecord {
     /// Size of a reply in bytes: of calls only.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reply: Option<u64>,
+    /// The buffers that a message, or a request, is made of; absent where it is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub buffers: Option<Buffers>,
     /// Settings that this cell has of its own, where they were varied; absent where it has none.
     #[serde(skip_serializing_if = "Variant::is_empty", default)]
     pub variant: Variant,
@@ -162,6 +165,12 @@ impl CellRecord {
     #[must_use]
     pub fn label(&self) -> String {
         format!("{}{}", self.transport, self.variant)
+    }
+
+    /// Its size as people write it, and of several buffers which.
+    #[must_use]
+    pub fn size_label(&self) -> String {
+        display_size(self.size, self.buffers.as_ref())
     }
 }
 

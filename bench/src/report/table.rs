@@ -2,7 +2,7 @@
 //! by side as well where they fit, else in rows.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     fmt::Write as _,
 };
 
@@ -14,7 +14,7 @@ use super::{
     notes::notes,
     number::figure,
 };
-use crate::plan::{Axis, Pattern, TransportName, Value, display_bytes};
+use crate::plan::{Axis, Buffers, Pattern, TransportName, Value, display_bytes, display_size};
 
 /// The table as text, with what a reader must know about each column under it.
 #[must_use]
@@ -30,9 +30,9 @@ pub fn table(document: &Document) -> String {
             // As many lines as there are variants, rather than tables of a few columns each.
             let blocks =
                 beside(columns.transports(), |transport| transport.to_string().len().max(figure));
-            blocks.iter().map(|transports| rows_of_variants(document, &cells, transports)).collect()
+            blocks.iter().map(|transports| rows_of_variants(&cells, transports)).collect()
         } else {
-            side_by_side.iter().map(|columns| rows_of_sizes(document, &cells, columns)).collect()
+            side_by_side.iter().map(|columns| rows_of_sizes(&cells, columns)).collect()
         };
         for table in tables {
             let _ = writeln!(text, "{}\n{table}\n", title(document, pattern));
@@ -97,25 +97,41 @@ fn beside<T>(columns: impl Iterator<Item = T>, width: impl Fn(&T) -> usize) -> V
     blocks
 }
 
+/// What tells a row from the others: size, and of several buffers which.
+type Size<'a> = (u64, Option<&'a Buffers>);
+
 /// Cells by size and column.
-type Index<'a> = HashMap<(u64, Column<'a>), &'a CellRecord>;
+type Index<'a> = HashMap<(Size<'a>, Column<'a>), &'a CellRecord>;
+
+fn size(cell: &CellRecord) -> Size<'_> {
+    (cell.size, cell.buffers.as_ref())
+}
 
 fn index<'a>(cells: &[&'a CellRecord]) -> Index<'a> {
-    cells.iter().map(|&cell| ((cell.size, Column::of(cell)), cell)).collect()
+    cells.iter().map(|&cell| ((size(cell), Column::of(cell)), cell)).collect()
+}
+
+/// The sizes of the rows, each once, ascending.
+fn sizes<'a>(cells: &[&'a CellRecord]) -> Vec<Size<'a>> {
+    let mut seen = HashSet::new();
+    let each = cells.iter().map(|&cell| size(cell));
+    let mut sizes: Vec<_> = each.filter(|&size| seen.insert(size)).collect();
+    sizes.sort_by_key(|&(size, _)| size);
+    sizes
 }
 
 /// A row a size, with every transport in every variant beside the others.
-fn rows_of_sizes(document: &Document, cells: &[&CellRecord], columns: &[Column<'_>]) -> String {
+fn rows_of_sizes(cells: &[&CellRecord], columns: &[Column<'_>]) -> String {
     let index = index(cells);
     let header = columns.iter().map(|column| column.title());
     let mut rows = Rows::new(std::iter::once("size".to_owned()).chain(header));
-    for &size in &document.plan.sizes {
+    for size in sizes(cells) {
         let figures: Vec<_> = columns.iter().map(|&column| index.get(&(size, column))).collect();
         if figures.iter().any(Option::is_some) {
             let figures = figures
                 .into_iter()
                 .map(|cell| cell.map_or_else(|| "-".to_owned(), |cell| shown(cell)));
-            rows.add(std::iter::once(display_bytes(size).to_string()).chain(figures));
+            rows.add(std::iter::once(display_size(size.0, size.1)).chain(figures));
         }
     }
     rows.shown()
@@ -123,11 +139,7 @@ fn rows_of_sizes(document: &Document, cells: &[&CellRecord], columns: &[Column<'
 
 /// A row a size and variant, with the transports beside each other. A transport that the settings
 /// of a row do not touch has its figure in another row of that size.
-fn rows_of_variants(
-    document: &Document,
-    cells: &[&CellRecord],
-    transports: &[&TransportName],
-) -> String {
+fn rows_of_variants(cells: &[&CellRecord], transports: &[&TransportName]) -> String {
     let index = index(cells);
     let mut seen = BTreeSet::new();
     let variants = cells.iter().map(|cell| &cell.variant);
@@ -137,7 +149,7 @@ fn rows_of_variants(
     let axes: Vec<Axis> = Axis::all().filter(has).collect();
     let header = axes.iter().map(Axis::to_string).chain(transports.iter().map(ToString::to_string));
     let mut rows = Rows::new(std::iter::once("size".to_owned()).chain(header));
-    for &size in &document.plan.sizes {
+    for size in sizes(cells) {
         for &variant in &variants {
             let columns = transports.iter().map(|transport| Column { transport, variant });
             let figures: Vec<_> = columns.map(|column| index.get(&(size, column))).collect();
@@ -149,7 +161,7 @@ fn rows_of_variants(
                 .map(|&axis| variant.get(axis).map_or_else(String::new, Value::to_string));
             let figures =
                 figures.into_iter().map(|cell| cell.map_or_else(String::new, |cell| shown(cell)));
-            rows.add(std::iter::once(display_bytes(size).to_string()).chain(values).chain(figures));
+            rows.add(std::iter::once(display_size(size.0, size.1)).chain(values).chain(figures));
         }
     }
     rows.shown()
@@ -229,6 +241,7 @@ mod tests {
             pattern: Pattern::Rate,
             size,
             reply: None,
+            buffers: None,
             variant: Variant::default(),
             status: Status::Measured,
             reason: None,

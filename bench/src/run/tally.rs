@@ -154,6 +154,7 @@ impl Tally {
             pattern: self.cell.pattern,
             size: self.cell.size,
             reply: self.cell.reply,
+            buffers: self.cell.buffers.clone(),
             variant: self.cell.variant.clone(),
             status: Status::Skipped,
             reason: None,

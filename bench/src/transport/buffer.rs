@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::TransportError;
+use crate::plan::{Buffers, Payload};
 
 /// Zeroed memory for a message of `size` bytes, or a refusal instead of an abort.
 ///
@@ -27,6 +28,31 @@ pub(super) fn zeroed(size: u64) -> Result<Vec<u8>, TransportError> {
     buffer.try_reserve_exact(length).map_err(|_| refused(String::new()))?;
     buffer.resize(length, 0);
     Ok(buffer)
+}
+
+/// A message of `size` bytes with its payload, in these buffers or in one.
+///
+/// # Errors
+/// As [`zeroed`]; buffers of another size together.
+pub(super) fn filled(
+    size: u64,
+    payload: &Payload,
+    buffers: Option<&Buffers>,
+) -> Result<Vec<Vec<u8>>, TransportError> {
+    let mut message = zeroed(size)?;
+    payload.fill(&mut message);
+    let Some(buffers) = buffers else { return Ok(vec![message]) };
+    if let Some(reason) = buffers.impossible(size) {
+        return Err(TransportError::Unsupported(reason));
+    }
+    let mut rest = message.as_slice();
+    let cut = |&length: &u64| {
+        // Together they are the message, which has an address here.
+        let (buffer, after) = rest.split_at(rest.len().min(length as usize));
+        rest = after;
+        buffer.to_vec()
+    };
+    Ok(buffers.lengths.iter().map(cut).collect())
 }
 
 /// `MemAvailable` in bytes; `None` where the kernel does not say.

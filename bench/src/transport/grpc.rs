@@ -18,9 +18,8 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 pub use calls::{GrpcCalls, GrpcCallsOpening};
-use fabricbench_grpc::{Client, Identity, ListenOptions, Observer, Server, Tuning};
+use fabricbench_grpc::{Client, Identity, ListenOptions, Message, Observer, Server, Tuning};
 use fabricbench_ipoib::PathChoice;
 pub use settings::{GrpcSettings, MOST_RUNTIME_THREADS, RuntimeKind};
 use tokio::{
@@ -35,7 +34,7 @@ use self::{
 use super::{
     Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
     StopSignal, TcpEndpoint, TransportError,
-    buffer::zeroed,
+    buffer::{filled, zeroed},
     tcp::{bound_to, connect_options, hand_over, wish},
     wait::{go_on, stopped},
 };
@@ -101,15 +100,14 @@ impl Opening for GrpcOpening {
         let (runtime, clients) = self.link(answer)?;
         let depth = self.depth.max(1) as usize * clients.len();
         let settings = self.in_force(&clients);
-        let mut message = zeroed(self.cell.size)?;
-        self.payload.fill(&mut message);
+        let message = message(&self.cell, &self.payload)?;
         Ok(GrpcInitiator {
             runtime,
             clients,
             pattern: self.cell.pattern,
             fetch: Fetch::new(self.depth, self.cell.size, self.payload.clone()),
             payload: self.payload,
-            message: message.into(),
+            message,
             pushes: None,
             exchanges: None,
             first: Arc::default(),
@@ -175,7 +173,7 @@ pub struct GrpcInitiator {
     runtime: Runtime,
     pattern: Pattern,
     payload: Payload,
-    message: Bytes,
+    message: Message,
     // Of all connections together.
     depth: usize,
     // Tokens of messages that the stream has taken, or of the call to come.
@@ -305,6 +303,15 @@ impl Initiator for GrpcInitiator {
     }
 }
 
+/// The message of `cell`, in the buffers that it is made of.
+fn message(cell: &Cell, payload: &Payload) -> Result<Message, TransportError> {
+    let mut buffers = filled(cell.size, payload, cell.buffers.as_ref())?;
+    Ok(match (buffers.pop(), buffers.is_empty()) {
+        (Some(only), true) => only.into(),
+        (last, _) => Message::of(buffers.into_iter().chain(last).map(Into::into).collect()),
+    })
+}
+
 fn no_connection() -> TransportError {
     TransportError::Failed("there is no connection to the server".to_owned())
 }
@@ -348,9 +355,9 @@ pub struct GrpcResponder {
     payload: Payload,
     size: u64,
     // What is sent, where this side sends by itself.
-    message: Bytes,
+    message: Message,
     // What is replied with, of calls only.
-    reply: Bytes,
+    reply: Message,
 }
 
 impl GrpcResponder {
@@ -367,11 +374,9 @@ impl GrpcResponder {
     ) -> Result<(Self, Answer), TransportError> {
         let tuning = tuning(kind, wish.grpc.serialized, cell.largest_message(), depth)?;
         // gRPC allocates when a message comes; that it can is seen here, where it can be refused.
-        let mut message = zeroed(cell.size)?;
-        if matches!(cell.pattern, Pattern::Fetch | Pattern::Bidirectional) {
-            payload.fill(&mut message);
-        } else {
-            message = Vec::new();
+        let mut message = message(cell, &payload)?;
+        if !matches!(cell.pattern, Pattern::Fetch | Pattern::Bidirectional) {
+            message = Message::default();
         }
         let mut reply = zeroed(cell.reply_size())?;
         payload.fill(&mut reply);
@@ -384,7 +389,7 @@ impl GrpcResponder {
         let answer = Answer::Tcp { port: server.local_addr().port(), certificate };
         let runtime = wish.grpc.server_runtime;
         let (pattern, size) = (cell.pattern, cell.size);
-        let (message, reply) = (message.into(), reply.into());
+        let reply = reply.into();
         Ok((Self { server, runtime, pattern, payload, size, message, reply }, answer))
     }
 }
@@ -398,8 +403,8 @@ impl Responder for GrpcResponder {
             move |message: &[u8]| first.check(&payload, size, message)
         };
         let message = self.message.clone();
-        // More than was planned is refused by the tuning.
-        let source = move |size| message.slice(..message.len().min(size as usize));
+        // Another size than was planned is refused by the service.
+        let source = move |_| message.clone();
         let observer = Observer::new().check_with(check).serve_from(source);
         let observer = Arc::new(observer.reply_with(self.reply.clone()));
         let until_stopped = {

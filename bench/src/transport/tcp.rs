@@ -29,11 +29,12 @@ use self::{
     fetch::Fetch,
     inbox::{CONFIRM, COUNTS, DATA, Inbox, Said, answer, counts},
     push::Spread,
+    stream::Outgoing,
 };
 use super::{
     Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
     StopSignal, TcpEndpoint, TransportError,
-    buffer::zeroed,
+    buffer::{filled, zeroed},
     grpc::GrpcSettings,
     wait::{go_on, stopped},
 };
@@ -74,6 +75,7 @@ impl Opening for TcpOpening {
     fn connect(self, answer: &Answer) -> Result<TcpInitiator, TransportError> {
         let (mut streams, settings) = self.streams(answer)?;
         let (size, depth, stop) = (self.cell.size, self.depth.max(1), self.stop);
+        let buffers = self.cell.buffers.as_ref();
         let patience = Patience(self.timeout);
         let way = match self.cell.pattern {
             Pattern::Fetch => {
@@ -90,14 +92,21 @@ impl Opening for TcpOpening {
             }
             Pattern::Latency => {
                 let stream = streams.pop().ok_or_else(|| failed("no connection"))?;
-                let (mut message, echo) = (zeroed(size)?, zeroed(size)?);
-                self.payload.fill(&mut message);
+                let echo = zeroed(size)?;
+                let message = Outgoing::new(filled(size, &self.payload, buffers)?);
                 let (payload, verified) = (self.payload, None);
                 Way::There(OneWay { stream, payload, message, echo, verified, patience, stop })
             }
             Pattern::Calls => return Err(failed("calls have an opening of their own")),
             Pattern::Bandwidth | Pattern::Rate => {
-                let (message, echo) = (marked(size, &self.payload)?, Vec::new());
+                let message = match buffers {
+                    None => vec![marked(size, &self.payload)?],
+                    Some(_) => {
+                        let buffers = filled(size, &self.payload, buffers)?;
+                        std::iter::once(vec![DATA]).chain(buffers).collect()
+                    }
+                };
+                let (message, echo) = (Outgoing::new(message), Vec::new());
                 let (payload, verified) = (self.payload, None);
                 match streams.pop() {
                     // One is simply written to: as a program does, and iperf3.
@@ -112,7 +121,7 @@ impl Opening for TcpOpening {
                     }),
                     last => {
                         streams.extend(last);
-                        Way::Spread(Spread::new(streams, message, stop))
+                        Way::Spread(Spread::new(streams, &message, stop))
                     }
                 }
             }
@@ -258,7 +267,7 @@ impl Initiator for TcpInitiator {
 struct OneWay {
     stream: TcpStream,
     payload: Payload,
-    message: Vec<u8>,
+    message: Outgoing,
     // Room for the echo; empty in a push.
     echo: Vec<u8>,
     verified: Option<bool>,
@@ -268,7 +277,8 @@ struct OneWay {
 
 impl OneWay {
     fn send(&mut self) -> Result<(), TransportError> {
-        write_all(&mut self.stream, &self.message, &self.stop, Some(self.patience))
+        self.message.add(1);
+        self.message.send(&mut self.stream, &self.stop, Some(self.patience))
     }
 
     /// Whether the echo is here, where there is one.
@@ -331,7 +341,7 @@ enum Work {
     Echo(Payload, Vec<u8>),
     Sink(Inbox),
     /// With the message.
-    Source(Vec<u8>),
+    Source(Outgoing),
     /// With what is received, and the message, which has its mark in front.
     Both(Inbox, Vec<u8>),
     Calls(Answering),
@@ -389,9 +399,7 @@ impl Work {
             Pattern::Latency => Self::Echo(payload, zeroed(cell.size)?),
             Pattern::Bandwidth | Pattern::Rate => Self::Sink(inbox()?),
             Pattern::Fetch => {
-                let mut message = zeroed(cell.size)?;
-                payload.fill(&mut message);
-                Self::Source(message)
+                Self::Source(Outgoing::new(filled(cell.size, &payload, cell.buffers.as_ref())?))
             }
             Pattern::Bidirectional => Self::Both(inbox()?, marked(cell.size, &payload)?),
             Pattern::Calls => Self::Calls(Answering::new(cell, &payload)?),
@@ -402,7 +410,7 @@ impl Work {
         match self {
             Self::Echo(payload, message) => echo(stream, &payload, message, stop),
             Self::Sink(inbox) => sink(stream, inbox, stop),
-            Self::Source(message) => fetch::serve(stream, &message, stop),
+            Self::Source(message) => fetch::serve(stream, message, stop),
             Self::Both(inbox, message) => duplex::serve(stream, inbox, &message, stop),
             Self::Calls(calls) => calls.serve(stream, stop),
         }

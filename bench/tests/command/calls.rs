@@ -69,7 +69,7 @@ fn every_format_shows_calls() {
         assert!(table.contains(part), "{table}");
     }
     let csv = of("csv");
-    assert!(csv.lines().skip(1).all(|row| row.ends_with(",1")), "{csv}");
+    assert!(csv.lines().skip(1).all(|row| row.ends_with(",1,")), "{csv}");
     assert!(of("long").contains("calls"));
     let perftest = of("perftest");
     assert!(perftest.contains("Calls (latency) Test") && perftest.contains("replies of 1 B"));

@@ -13,13 +13,13 @@ use crate::{
         DEFAULT_PORT,
         grpc::GrpcOptions,
         options::{
-            VerbsOptions, parse_affinity, parse_count, parse_depth, parse_duration, parse_output,
-            parse_reply, parse_sizes, parse_timeout,
+            VerbsOptions, parse_affinity, parse_buffers, parse_count, parse_depth, parse_duration,
+            parse_output, parse_reply, parse_sizes, parse_timeout,
         },
         perftest::Habits,
         progress::ProgressMode,
     },
-    plan::{Pattern, Service, Sizes},
+    plan::{BufferSpec, Pattern, Service, Sizes},
     session::{Affinity, MOST_THREADS},
     transport::MOST_CONNECTIONS,
 };
@@ -53,10 +53,10 @@ pub(in crate::cli) struct RunArguments {
     /// Both directions at once, as perftest's -b: the pattern bidirectional alone
     #[arg(short = 'b', long = "bidirectional", conflicts_with = "pattern")]
     pub(super) bidirectional: bool,
-    /// Message sizes: 64, 4K, 2:8M:x2 (doubling), 4K:64K:+4K, or several by commas
-    #[arg(short = 's', long, alias = "size", value_name = "SPEC", default_value = "2:8M:x4",
-          value_parser = parse_sizes)]
-    pub(super) sizes: Sizes,
+    /// Message sizes: 64, 4K, 2:8M:x2 (doubling), 4K:64K:+4K, or several by commas [default:
+    /// 2:8M:x4]
+    #[arg(short = 's', long, alias = "size", value_name = "SPEC", value_parser = parse_sizes)]
+    pub(super) sizes: Option<Sizes>,
     /// All sizes from 2 B to 8 MiB by powers of two, as perftest's -a
     #[arg(short = 'a', long, conflicts_with = "sizes")]
     pub(super) all: bool,
@@ -78,6 +78,12 @@ pub(in crate::cli) struct RunArguments {
     /// acknowledgement]
     #[arg(long, value_name = "BYTES", value_parser = parse_reply)]
     pub(super) reply_size: Option<u64>,
+    /// Make each message of several buffers, which nobody joins: N (sizes split evenly),
+    /// N:uniform, N:random or N:skew (also skew-medium, skew-small) with :s,m,l (10 B, 10 KiB, 1 MiB,
+    /// or s=64,l=2M) behind it, or 6x1M+3x10K+10. More than once: each. All but the first make up a
+    /// size of their own
+    #[arg(long, value_name = "SPEC", value_parser = parse_buffers)]
+    pub(super) buffers: Vec<BufferSpec>,
     /// Messages in flight in a push, or calls on each connection [default: 128, and at most 8 MiB]
     #[arg(short = 't', long = "depth", visible_alias = "tx-depth", value_name = "N",
           value_parser = parse_depth)]

@@ -42,11 +42,7 @@ pub(super) fn plan(
             patterns.push(pattern);
         }
     }
-    let sizes = if arguments.all {
-        Sizes::parse("2:8M:x2").map_err(Failure::error)?
-    } else {
-        arguments.sizes.clone()
-    };
+    let (sizes, shared) = sizes(arguments, seed)?;
     let stop = match (arguments.iterations, arguments.duration) {
         (Some(messages), _) => Stop::Messages(messages),
         (None, Some(time)) => Stop::After(time),
@@ -57,8 +53,9 @@ pub(super) fn plan(
         Stop::Messages(all) => arguments.rounds.min(u32::try_from(all).unwrap_or(u32::MAX)),
         Stop::After(_) => arguments.rounds,
     };
-    let mut plan =
-        Plan::new(&transports, &patterns, &sizes, stop, rounds, seed).swept(sweep.clone());
+    let mut plan = Plan::new(&transports, &patterns, &sizes, stop, rounds, seed)
+        .buffered(&arguments.buffers, &shared)
+        .swept(sweep.clone());
     // What a row of gRPC is must stand in it, wherever it is shown.
     for (axis, is_given) in
         [(Axis::Serialized, arguments.grpc.serialized), (Axis::Tls, arguments.grpc.tls)]
@@ -80,6 +77,42 @@ pub(super) fn plan(
         Some(size) => Ok(plan.with_reply(size)),
         None => Ok(plan),
     }
+}
+
+/// Sizes when nobody says otherwise, and with `-a`.
+const USUAL_SIZES: &str = "2:8M:x4";
+const ALL_SIZES: &str = "2:8M:x2";
+
+/// All sizes, and those of them that buffers (or one) share.
+///
+/// # Errors
+/// Sizes are given, and buffers that have their own.
+fn sizes(arguments: &RunArguments, seed: u64) -> Result<(Sizes, Sizes), Failure> {
+    let specs = &arguments.buffers;
+    let read = |text| Sizes::parse(text).map_err(Failure::error);
+    let given = match &arguments.sizes {
+        _ if arguments.all => Some(read(ALL_SIZES)?),
+        sizes => sizes.clone(),
+    };
+    let own: Vec<_> = specs.iter().filter(|spec| spec.has_own_size()).collect();
+    if !specs.is_empty() && own.len() == specs.len() {
+        if given.is_some() {
+            return Err(Failure::Usage(format!(
+                "--buffers {} makes up a size of its own: leave --sizes (-s, -a) out, or give --buffers N, \
+                 which splits them",
+                own[0]
+            )));
+        }
+        let totals = own.iter().filter_map(|spec| spec.buffers(0, seed).total());
+        return Ok((Sizes::of(totals.collect()), Sizes::of(Vec::new())));
+    }
+    let shared = match given {
+        Some(sizes) => sizes,
+        None => read(USUAL_SIZES)?,
+    };
+    let totals = own.iter().filter_map(|spec| spec.buffers(0, seed).total());
+    let all = shared.as_slice().iter().copied().chain(totals);
+    Ok((Sizes::of(all.collect()), shared))
 }
 
 /// Refuses a plan of which nothing can be measured, whatever the hosts, or none of what the settings

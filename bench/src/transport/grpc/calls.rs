@@ -8,19 +8,19 @@ use std::{
 };
 
 use bytes::Bytes;
-use fabricbench_grpc::Client;
+use fabricbench_grpc::{Client, Message};
 use futures_util::{
     future::BoxFuture,
     stream::{FuturesUnordered, Stream},
 };
 use tokio::runtime::Runtime;
 
-use super::{GrpcOpening, drive, failed, no_connection};
+use super::{GrpcOpening, drive, failed, message, no_connection};
 use crate::{
     plan::Payload,
     transport::{
         Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, StopSignal,
-        TransportError, buffer::zeroed,
+        TransportError,
     },
 };
 
@@ -39,8 +39,7 @@ impl Opening for GrpcCallsOpening {
         let (runtime, clients) = self.0.link(answer)?;
         let settings = self.0.in_force(&clients);
         let GrpcOpening { cell, payload, depth, stop, .. } = self.0;
-        let mut request = zeroed(cell.size)?;
-        payload.fill(&mut request);
+        let request = message(&cell, &payload)?;
         Ok(GrpcCalls {
             under_way: FuturesUnordered::new(),
             in_flight: vec![0; clients.len()],
@@ -48,7 +47,7 @@ impl Opening for GrpcCallsOpening {
             clients,
             runtime,
             payload,
-            request: request.into(),
+            request,
             reply_size: cell.reply_size(),
             ended: 0,
             verified: None,
@@ -72,7 +71,7 @@ pub struct GrpcCalls {
     in_flight: Vec<usize>,
     runtime: Runtime,
     payload: Payload,
-    request: Bytes,
+    request: Message,
     reply_size: u64,
     // Of all connections together.
     depth: usize,

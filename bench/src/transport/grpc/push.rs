@@ -6,8 +6,7 @@ use std::{
     task::Poll,
 };
 
-use bytes::Bytes;
-use fabricbench_grpc::{Client, Error, ExchangeStream, PushStream};
+use fabricbench_grpc::{Client, Error, ExchangeStream, Message, PushStream};
 
 use crate::transport::Received;
 
@@ -28,7 +27,7 @@ impl Pushes {
 
     /// Ready at once while a stream has room; else this is where HTTP/2's flow control holds the
     /// sender back.
-    pub(super) async fn send(&mut self, message: &Bytes) -> Result<(), Error> {
+    pub(super) async fn send(&mut self, message: &Message) -> Result<(), Error> {
         if let [only] = &mut self.streams[..] {
             return only.send(message.clone()).await;
         }
@@ -72,7 +71,7 @@ impl Exchanges {
         Self { streams: clients.iter().map(begin).collect(), turn: 0 }
     }
 
-    pub(super) async fn send(&mut self, message: Bytes) -> Result<(), Error> {
+    pub(super) async fn send(&mut self, message: Message) -> Result<(), Error> {
         let turn = self.turn;
         self.turn = (turn + 1) % self.streams.len();
         self.streams[turn].send(message).await

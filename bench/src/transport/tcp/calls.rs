@@ -21,7 +21,7 @@ use crate::{
     plan::{Cell, Payload},
     transport::{
         Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, StopSignal,
-        TransportError, buffer::zeroed, wait::go_on,
+        TransportError, buffer::filled, wait::go_on,
     },
 };
 
@@ -44,7 +44,7 @@ impl Opening for TcpCallsOpening {
         for stream in streams {
             connections.push(Connection {
                 stream,
-                requests: Outgoing::new(vec![filled(cell.size, &payload)?]),
+                requests: Outgoing::new(filled(cell.size, &payload, cell.buffers.as_ref())?),
                 replies: Incoming::new(cell.reply_size(), payload.clone())?,
                 in_flight: VecDeque::with_capacity(depth),
                 begun: 0,
@@ -53,13 +53,6 @@ impl Opening for TcpCallsOpening {
         }
         Ok(TcpCalls { depth: depth * connections.len(), connections, settings, stop })
     }
-}
-
-/// A message of `size` bytes.
-fn filled(size: u64, payload: &Payload) -> Result<Vec<u8>, TransportError> {
-    let mut message = zeroed(size)?;
-    payload.fill(&mut message);
-    Ok(message)
 }
 
 /// The client's side of calls. A call goes over the connection with the fewest in flight.
@@ -226,7 +219,7 @@ impl Answering {
     pub(super) fn new(cell: &Cell, payload: &Payload) -> Result<Self, TransportError> {
         Ok(Self {
             requests: Incoming::new(cell.size, payload.clone())?,
-            replies: Outgoing::new(vec![filled(cell.reply_size(), payload)?]),
+            replies: Outgoing::new(filled(cell.reply_size(), payload, None)?),
             size: cell.size,
         })
     }

@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, net::TcpStream};
 
-use super::{Got, READ_BUFFER, closed, read_exact, read_some, write_all};
+use super::{Got, READ_BUFFER, closed, read_exact, read_some, stream::Outgoing, write_all};
 use crate::{
     plan::Payload,
     transport::{
@@ -161,7 +161,7 @@ impl Arrivals {
 /// it served.
 pub(super) fn serve(
     mut stream: TcpStream,
-    message: &[u8],
+    message: Outgoing,
     stop: &StopSignal,
 ) -> Result<Received, TransportError> {
     let mut served = Received::default();
@@ -173,7 +173,7 @@ pub(super) fn serve(
 
 fn answer(
     stream: &mut TcpStream,
-    message: &[u8],
+    mut message: Outgoing,
     stop: &StopSignal,
     served: &mut Received,
 ) -> Result<(), TransportError> {
@@ -185,9 +185,10 @@ fn answer(
             Got::End => return Ok(()),
         };
         for _ in 0..u64::from_be_bytes(request) {
-            write_all(stream, message, stop, None)?;
+            message.add(1);
+            message.send(stream, stop, None)?;
             served.messages += 1;
-            served.bytes += message.len() as u64;
+            served.bytes += message.size();
         }
     }
 }

@@ -3,13 +3,11 @@
 
 use std::{io, net::TcpStream};
 
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    net::{SendFlags, send},
-};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{
-    CONFIRM, COUNTS, TURN, Turns, again, calls::timespec, counts, io_failed, read_exact, write_all,
+    CONFIRM, COUNTS, TURN, Turns, again, calls::timespec, counts, io_failed, read_exact,
+    stream::Outgoing, write_all,
 };
 use crate::transport::{Patience, Received, StopSignal, TransportError, wait::go_on};
 
@@ -19,45 +17,35 @@ pub(super) struct Spread {
     lanes: Vec<Lane>,
     // Which lane is tried first.
     turn: usize,
-    // With DATA in front.
-    message: Vec<u8>,
     stop: StopSignal,
 }
 
 #[derive(Debug)]
 struct Lane {
     stream: TcpStream,
-    // Bytes of the message under way that the socket has yet to take.
-    rest: usize,
+    // The message under way, as far as the socket has yet to take it.
+    message: Outgoing,
     // Whether the socket may take bytes: until it has refused, and again when the kernel says so.
     has_room: bool,
 }
 
 impl Lane {
-    /// Writes the rest of the message under way, as far as there is room.
-    fn write(&mut self, message: &[u8]) -> Result<(), TransportError> {
-        while self.rest > 0 && self.has_room {
-            let rest = &message[message.len() - self.rest..];
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match send(&self.stream, rest, flags).map_err(io::Error::from) {
-                Ok(taken) => {
-                    self.has_room = taken == rest.len();
-                    self.rest -= taken;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if again(&error) => self.has_room = false,
-                Err(error) => return Err(io_failed("send", &error)),
-            }
+    /// Writes the rest of the message under way, as far as there is room; whether any byte went.
+    fn write(&mut self) -> Result<bool, TransportError> {
+        if self.message.is_empty() || !self.has_room {
+            return Ok(false);
         }
-        Ok(())
+        let moved = self.message.send_now(&self.stream)?;
+        self.has_room = self.message.is_empty();
+        Ok(moved)
     }
 }
 
 impl Spread {
     /// Over `streams`, one at least; `message` has its mark in front.
-    pub(super) fn new(streams: Vec<TcpStream>, message: Vec<u8>, stop: StopSignal) -> Self {
-        let lane = |stream| Lane { stream, rest: 0, has_room: true };
-        Self { lanes: streams.into_iter().map(lane).collect(), turn: 0, message, stop }
+    pub(super) fn new(streams: Vec<TcpStream>, message: &Outgoing, stop: StopSignal) -> Self {
+        let lane = |stream| Lane { stream, message: message.clone(), has_room: true };
+        Self { lanes: streams.into_iter().map(lane).collect(), turn: 0, stop }
     }
 
     /// Begins a message on a lane that has room, waiting as long as any lane takes bytes within each
@@ -69,17 +57,16 @@ impl Spread {
             let count = self.lanes.len();
             for turn in (self.turn..count).chain(0..self.turn) {
                 let lane = &mut self.lanes[turn];
-                lane.write(&self.message)?;
-                if lane.rest > 0 || !lane.has_room {
+                lane.write()?;
+                if !lane.message.is_empty() || !lane.has_room {
                     continue;
                 }
-                lane.rest = self.message.len();
-                lane.write(&self.message)?;
-                if lane.rest < self.message.len() {
+                lane.message.add(1);
+                if lane.write()? {
                     self.turn = (turn + 1) % count;
                     return Ok(());
                 }
-                lane.rest = 0;
+                lane.message.take_back();
             }
             self.wait(&mut clock, patience)?;
         }
@@ -112,9 +99,9 @@ impl Spread {
         let mut clock = Turns::new(Some(patience));
         loop {
             for lane in &mut self.lanes {
-                lane.write(&self.message)?;
+                lane.write()?;
             }
-            if self.lanes.iter().all(|lane| lane.rest == 0) {
+            if self.lanes.iter().all(|lane| lane.message.is_empty()) {
                 break;
             }
             self.wait(&mut clock, patience)?;

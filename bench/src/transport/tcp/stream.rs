@@ -3,6 +3,7 @@
 use std::{
     io::{self, IoSlice, Write},
     net::TcpStream,
+    sync::Arc,
 };
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
@@ -18,10 +19,10 @@ use crate::{
 const MOST_SLICES: usize = 64;
 
 /// Copies of one message on their way into a socket.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Outgoing {
-    // What one message is made of, in order, none of it empty.
-    buffers: Vec<Vec<u8>>,
+    // What one message is made of, in order, none of it empty. Shared by those who send the same.
+    buffers: Arc<[Vec<u8>]>,
     size: u64,
     // Bytes that the socket has yet to take, of all copies together.
     left: u64,
@@ -30,12 +31,22 @@ pub(super) struct Outgoing {
 impl Outgoing {
     pub(super) fn new(buffers: Vec<Vec<u8>>) -> Self {
         let size = buffers.iter().map(|buffer| buffer.len() as u64).sum();
-        Self { buffers, size, left: 0 }
+        Self { buffers: buffers.into(), size, left: 0 }
+    }
+
+    /// Bytes of one copy.
+    pub(super) fn size(&self) -> u64 {
+        self.size
     }
 
     /// So many copies more.
     pub(super) fn add(&mut self, copies: u64) {
         self.left = self.left.saturating_add(copies.saturating_mul(self.size));
+    }
+
+    /// No copy more: what the socket has not taken is not to be sent.
+    pub(super) fn take_back(&mut self) {
+        self.left = 0;
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -76,9 +87,7 @@ impl Outgoing {
         go_on(stop)?;
         let mut clock = Turns::new(patience);
         while !self.is_empty() {
-            let mut slices = [IoSlice::new(&[]); MOST_SLICES];
-            let count = self.next(&mut slices);
-            match stream.write_vectored(&slices[..count]) {
+            match self.write_some(stream) {
                 Ok(0) => return Err(closed()),
                 Ok(taken) => {
                     self.took(taken);
@@ -97,6 +106,19 @@ impl Outgoing {
         Ok(())
     }
 
+    /// Hands over what comes next by one system call: where that is one buffer, without making a
+    /// list for it.
+    fn write_some(&self, stream: &mut TcpStream) -> io::Result<usize> {
+        if let [only] = &self.buffers[..]
+            && self.left <= self.size
+        {
+            return stream.write(&only[(self.size - self.left) as usize..]);
+        }
+        let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+        let count = self.next(&mut slices);
+        stream.write_vectored(&slices[..count])
+    }
+
     /// Sends as much as the socket takes at once, and says whether that was anything.
     pub(super) fn send_now(&mut self, stream: &TcpStream) -> Result<bool, TransportError> {
         let before = self.left;
@@ -106,7 +128,13 @@ impl Outgoing {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let none = &mut SendAncillaryBuffer::default();
             match sendmsg(stream, &slices[..count], none, flags).map_err(io::Error::from) {
-                Ok(taken) => self.took(taken),
+                Ok(taken) => {
+                    let offered: usize = slices[..count].iter().map(|slice| slice.len()).sum();
+                    self.took(taken);
+                    if taken < offered {
+                        break;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if again(&error) => break,
                 Err(error) => return Err(io_failed("send", &error)),
