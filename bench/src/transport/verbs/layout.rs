@@ -6,13 +6,18 @@ use crate::plan::ATOMIC_BYTES;
 /// No two things in one cache line.
 const LINE: usize = 64;
 
+/// What is a page or longer begins on one, so that it touches no page more than it must: soft-RoCE
+/// copies page by page, and adapters translate by pages.
+const PAGE: usize = 4096;
+
 /// Bytes of a control message at the most.
 pub(super) const CONTROL_BYTES: usize = 32;
 
-/// The most memory that the receives of a side are spread over, in bytes. More receives than fit
-/// share slots: what is measured is the transfer, and the message that is verified is the first,
-/// when no other has been received into its slot.
-const RECEIVE_MEMORY: usize = 16 << 20;
+/// The most memory that the receives of a side are spread over, in bytes, for what stays in a
+/// processor's cache and its address translations, as the one page does that perftest's go round.
+/// More receives than fit share slots: all messages of a push are the same, and what is measured is
+/// the transfer.
+const RECEIVE_MEMORY: usize = 64 << 10;
 
 /// Which of a side's two memories a place is in. Memory on the device itself (`--device-memory`) has
 /// no address in this process, so that nothing can be received into it and the processor reaches
@@ -66,6 +71,7 @@ pub(super) struct Shape {
 /// work on. The target of writes, reads and atomics is in the one or the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
+    align: usize,
     slot: usize,
     slots: usize,
     header: usize,
@@ -81,29 +87,35 @@ impl Layout {
         let Shape { size, header, watched, .. } = *shape;
         let (receives, lanes) = (shape.receives as usize, shape.lanes as usize);
         let slot = (shape.received as usize).max(CONTROL_BYTES) + header;
-        let slot = slot.next_multiple_of(LINE);
+        let align = if size < PAGE { LINE } else { PAGE };
+        let Some(slot) = slot.checked_next_multiple_of(align) else {
+            return Err(no_memory(lanes, size));
+        };
         let slots = match shape.shared {
             true => receives.min(RECEIVE_MEMORY / lanes.max(1) / slot).max(1),
             false => receives.max(1),
         };
         // A result of an atomic is no longer than a line.
-        let message = size.max(1).checked_next_multiple_of(LINE);
+        let message = size.max(1).checked_next_multiple_of(align);
         let length = message.and_then(|message| {
-            let others = message.checked_mul(2)?.checked_add(LINE)?;
+            let others = message.checked_mul(2)?.checked_add(2 * align)?;
             let lane = slot.checked_mul(slots)?.checked_add(others)?;
             lane.checked_mul(lanes)?.checked_add(LINE)
         });
         let (Some(message), Some(_)) = (message, length) else {
-            return Err(TransportError::Unsupported(format!(
-                "no memory for {lanes} queue pairs with messages of {size} B; take fewer or smaller"
-            )));
+            return Err(no_memory(lanes, size));
         };
-        Ok(Self { slot, slots, header, message, lanes, watched })
+        Ok(Self { align, slot, slots, header, message, lanes, watched })
+    }
+
+    /// Bytes of a lane's receives.
+    fn receives(&self) -> usize {
+        (self.slot * self.slots).next_multiple_of(self.align)
     }
 
     /// Where a lane's part of a memory begins.
     fn lane(&self, area: Area, lane: usize) -> Place {
-        let (host, messages) = (self.slot * self.slots, self.message + LINE);
+        let (host, messages) = (self.receives(), self.message + self.align);
         let bytes = match (area, self.watched) {
             (Area::Host, true) => host + self.message,
             (Area::Host, false) => host,
@@ -148,9 +160,9 @@ impl Layout {
     /// Where a lane's writes, reads and results of atomics land.
     pub(super) fn target(&self, lane: usize) -> Place {
         if self.watched {
-            self.lane(Area::Host, lane).plus(self.slot * self.slots)
+            self.lane(Area::Host, lane).plus(self.receives())
         } else {
-            self.word(lane).plus(LINE)
+            self.word(lane).plus(self.align)
         }
     }
 
@@ -168,6 +180,13 @@ impl Layout {
     pub(super) fn control(&self) -> Place {
         self.lane(Area::Host, self.lanes)
     }
+}
+
+#[cold]
+fn no_memory(lanes: usize, size: usize) -> TransportError {
+    TransportError::Unsupported(format!(
+        "no memory for {lanes} queue pairs with messages of {size} B; take fewer or smaller"
+    ))
 }
 
 const _: () = assert!(CONTROL_BYTES <= LINE && ATOMIC_BYTES as usize <= LINE);
@@ -234,6 +253,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_a_page_or_longer_begins_on_one() {
+        for size in [PAGE, PAGE + 1, 1 << 20] {
+            for watched in [false, true] {
+                let shape = Shape { size, receives: 3, lanes: 2, watched, ..SHAPE };
+                let received = u32::try_from(size).unwrap();
+                for shape in [shape, Shape { received, ..shape }] {
+                    let layout = Layout::new(&shape).unwrap();
+                    let mut places = vec![layout.message(1), layout.target(0), layout.target(1)];
+                    if shape.received > 1 {
+                        places.extend([layout.received(0, 2), layout.received(1, 1)]);
+                    }
+                    for place in places {
+                        assert_eq!(place.offset % PAGE, 0, "{shape:?}: {place:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn what_the_processor_reads_is_never_where_only_devices_reach() {
         let shape = Shape { size: 64, received: 64, ..SHAPE };
         for watched in [false, true] {
@@ -251,10 +290,12 @@ mod tests {
 
     #[test]
     fn receives_share_slots_where_memory_is_short() {
-        let shape = Shape { size: 1 << 23, received: 1 << 23, receives: 512, ..SHAPE };
+        let shape = Shape { size: 1 << 15, received: 1 << 15, receives: 512, ..SHAPE };
         let layout = Layout::new(&shape).unwrap();
         assert_eq!(layout.slots, 2);
         assert_eq!(layout.receive(0, 0), layout.receive(0, 2));
+        let large = Shape { size: 1 << 23, received: 1 << 23, ..shape };
+        assert_eq!(Layout::new(&large).unwrap().slots, 1);
         let apart = Layout::new(&Shape { receives: 5, shared: false, ..shape }).unwrap();
         assert_eq!(apart.slots, 5);
     }
