@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, OnceLock,
+        Arc, Condvar, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -36,6 +36,9 @@ struct Shared {
     // Apart from the reason, so that a polling loop reads one byte.
     given: AtomicBool,
     reason: OnceLock<StopReason>,
+    // For those who have nothing to do until then; pollers never touch it.
+    sleepers: Mutex<()>,
+    woken: Condvar,
 }
 
 /// A flag that is given once and seen by every clone.
@@ -53,6 +56,18 @@ impl StopSignal {
     pub fn give(&self, reason: StopReason) {
         let _ = self.0.reason.set(reason);
         self.0.given.store(true, Ordering::Release);
+        // Taken, so that nobody is between a look at the flag and a sleep.
+        drop(self.0.sleepers.lock().unwrap_or_else(PoisonError::into_inner));
+        self.0.woken.notify_all();
+    }
+
+    /// Sleeps until it is given, without a single look in between: a wake-up would take time from
+    /// whatever is measured on the same processor.
+    pub fn wait(&self) {
+        let mut asleep = self.0.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.is_given() {
+            asleep = self.0.woken.wait(asleep).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Whether it has been given. One load: made for polling loops. Acquire, so that the reason is
@@ -83,5 +98,24 @@ mod tests {
         signal.give(StopReason::Finished);
         assert!(seen_elsewhere.is_given());
         assert_eq!(seen_elsewhere.reason(), Some(StopReason::PeerLost("silent".into())));
+    }
+
+    #[test]
+    fn sleepers_wake() {
+        let signal = StopSignal::new();
+        std::thread::scope(|scope| {
+            let sleepers = [(); 2].map(|()| {
+                let signal = signal.clone();
+                scope.spawn(move || {
+                    signal.wait();
+                    signal.reason()
+                })
+            });
+            signal.give(StopReason::Finished);
+            for sleeper in sleepers {
+                assert_eq!(sleeper.join().unwrap(), Some(StopReason::Finished));
+            }
+        });
+        signal.wait();
     }
 }

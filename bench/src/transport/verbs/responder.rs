@@ -28,9 +28,6 @@ use crate::{
 /// A responder waits as long as its control connection lives.
 const FOREVER: Patience = Patience(std::time::Duration::MAX);
 
-/// How often a responder that has nothing to do looks whether it is to end.
-const IDLE: std::time::Duration = std::time::Duration::from_millis(1);
-
 /// The server's side of a pair.
 #[derive(Debug)]
 pub struct VerbsResponder {
@@ -73,9 +70,7 @@ impl Responder for VerbsResponder {
 impl VerbsResponder {
     /// The initiator does all alone; of atomics, the words count them.
     fn stand_by(&self, stop: &StopSignal, received: &mut Received) -> Result<(), TransportError> {
-        while !stop.is_given() {
-            std::thread::sleep(IDLE);
-        }
+        stop.wait();
         if self.pair.plan.verbs.operation.is_atomic() {
             for lane in 0..self.pair.lanes.len() {
                 received.messages += read(&self.pair, self.pair.layout.word(lane))?;
