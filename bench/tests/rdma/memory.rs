@@ -50,7 +50,7 @@ fn without_huge_pages_the_cell_is_unsupported_or_falls_back_as_asked() {
     let _pool = HugePages::reserve(0);
     let server = server();
     for (pages, words) in [
-        ("2M", &["2 MiB pages", "0 of 0 free", "nr_hugepages", "falling back"][..]),
+        ("2M", &["2 MiB pages", "0 of 0 free", "nr_hugepages", "--pages-fallback"][..]),
         ("1G", &["1 GiB pages"]),
     ] {
         for cell in run(&server, &format!("{BOTH} --pages {pages}"), 4).cells() {

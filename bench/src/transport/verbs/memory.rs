@@ -116,7 +116,9 @@ impl MemorySettings {
 
 fn missing(error: Error) -> TransportError {
     match error {
-        Error::HugePages { .. } => TransportError::Unsupported(error.to_string()),
+        Error::HugePages { .. } => {
+            TransportError::Unsupported(format!("{error} (--pages-fallback)"))
+        }
         error => refused(error),
     }
 }
