@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use fabricbench::plan::{
     Pattern, Service, TransportName, VerbsName, VerbsOperation, display_bytes,
@@ -52,6 +52,12 @@ pub struct Options {
     /// Only one part of the table [default: all]
     #[arg(long, value_enum)]
     pattern: Option<PatternName>,
+    /// Only this operation; repeatable [default: all]
+    #[arg(long = "operation", value_enum, value_name = "OPERATION")]
+    operations: Vec<OperationName>,
+    /// Only this size in bytes; repeatable [default: all]
+    #[arg(long = "size", value_name = "BYTES")]
+    sizes: Vec<u64>,
     /// Rounds
     #[arg(long, value_name = "N", default_value_t = 11,
           value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=1000))]
@@ -92,6 +98,27 @@ enum PatternName {
     Bandwidth,
     /// Messages a second, with each tool's defaults and with ours tuned
     Rate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OperationName {
+    /// verbs-write
+    Write,
+    /// verbs-send
+    Send,
+    /// verbs-read
+    Read,
+}
+
+impl OperationName {
+    fn is(self, operation: VerbsOperation) -> bool {
+        operation
+            == match self {
+                Self::Write => VerbsOperation::Write,
+                Self::Send => VerbsOperation::Send,
+                Self::Read => VerbsOperation::Read,
+            }
+    }
 }
 
 impl PatternName {
@@ -167,7 +194,13 @@ fn cells(options: &Options) -> Vec<Cell> {
     cells.extend(of(Pattern::Bandwidth, large, options.messages, false));
     cells.extend(of(Pattern::Rate, RATE_SIZE, 10 * options.messages, false));
     cells.extend(of(Pattern::Rate, RATE_SIZE, 10 * options.messages, true));
-    cells.retain(|cell| options.pattern.is_none_or(|only| only.is(cell.pattern)));
+    let wanted = |cell: &Cell| {
+        let Options { pattern, operations, sizes, .. } = options;
+        pattern.is_none_or(|only| only.is(cell.pattern))
+            && (operations.is_empty() || operations.iter().any(|only| only.is(cell.operation)))
+            && (sizes.is_empty() || sizes.contains(&cell.size))
+    };
+    cells.retain(wanted);
     cells
 }
 
@@ -187,6 +220,11 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let program = options.fabricbench.clone().map_or_else(beside_us, Ok)?;
     let ours = Fabricbench::on_loopback(&program)?;
     let cells = cells(options);
+    ensure!(
+        !cells.is_empty(),
+        "no row has that pattern, operation and size: sizes are {LATENCY_SIZES:?} for latency, \
+         {BANDWIDTH_SIZES:?} for bandwidth and {RATE_SIZE} for rate"
+    );
     let rounds = options.rounds as usize;
     let figures = measure(rounds, &names(&cells), &CONTENDERS, |slot: Slot| {
         let cell = &cells[slot.cell];
