@@ -7,7 +7,7 @@ use std::future::Future;
 use std::net::{SocketAddr, SocketAddrV6};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
@@ -18,7 +18,7 @@ use self::tonic_channel::{TonicChannel, from_status};
 pub use self::upload::{ExchangeStream, Exchanged, PushStream};
 use crate::error::{ConnectStage, Error, Result};
 use crate::lean;
-use crate::marks::{MarkedStream, Recorder};
+use crate::marks::{Call, MarkedStream, Recorder};
 use crate::message::Message;
 use crate::service::{CALL, ECHO, FETCH, FetchRequest, READY};
 use crate::socket::{self, Binding, ConnectOptions, Connected};
@@ -166,36 +166,24 @@ impl Client {
         }
     }
 
-    fn admitted(
-        &self,
-        path: &'static str,
-        message: Message,
-    ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
-        let admitted = self.tuning.admit(message.len() as u64);
-        let call = self.unary(path, message);
-        async move {
-            admitted?;
-            call.await
+    fn admitted(&self, path: &'static str, message: Message) -> Unary {
+        match self.tuning.admit(message.len() as u64) {
+            Ok(()) => self.unary(path, message),
+            Err(refused) => Unary { calling: Calling::Refused(Some(refused)), marked: None },
         }
     }
 
-    fn unary(
-        &self,
-        path: &'static str,
-        message: Message,
-    ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
+    fn unary(&self, path: &'static str, message: Message) -> Unary {
         let marked = self.marks.as_ref().and_then(Recorder::begin);
-        let stack = self.stack.clone();
-        async move {
-            let reply = match stack {
-                Stack::Tonic(channel) => channel.unary(path, message, marked.clone()).await,
-                Stack::Lean(connection) => connection.unary(path, message, marked.clone()).await,
-            };
-            if let Some(marked) = marked {
-                marked.end();
+        let calling = match &self.stack {
+            Stack::Tonic(channel) => {
+                Calling::Tonic(Box::pin(channel.clone().unary(path, message, marked.clone())))
             }
-            reply
-        }
+            Stack::Lean(connection) => {
+                Calling::Lean(connection.unary(path, message, marked.clone()))
+            }
+        };
+        Unary { calling, marked }
     }
 
     /// Streams are no calls whose phases are of interest, but take their numbers.
@@ -203,6 +191,40 @@ impl Client {
         if let Some(marks) = &self.marks {
             marks.pass_over();
         }
+    }
+}
+
+/// A call of one message each way.
+struct Unary {
+    calling: Calling,
+    marked: Option<Call>,
+}
+
+enum Calling {
+    /// It is not made. The error, until it is told.
+    Refused(Option<Error>),
+    // Apart: a future is moved as a whole, and tonic's has several KiB.
+    Tonic(Pin<Box<dyn Future<Output = Result<Bytes>> + Send>>),
+    Lean(lean::Unary),
+}
+
+impl Future for Unary {
+    type Output = Result<Bytes>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Bytes>> {
+        let reply = match &mut self.calling {
+            Calling::Refused(error) => match error.take() {
+                Some(error) => return Poll::Ready(Err(error)),
+                // Polled after its end, which a future may answer as it likes.
+                None => return Poll::Pending,
+            },
+            Calling::Tonic(calling) => ready!(calling.as_mut().poll(cx)),
+            Calling::Lean(calling) => ready!(Pin::new(calling).poll(cx)),
+        };
+        if let Some(marked) = &self.marked {
+            marked.end();
+        }
+        Poll::Ready(reply)
     }
 }
 

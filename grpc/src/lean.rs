@@ -14,7 +14,7 @@ mod messages;
 mod outflow;
 mod server;
 
-pub(crate) use client::{Connection, Replies, exchange, push};
+pub(crate) use client::{Connection, Replies, Unary, exchange, push};
 use http::header::HeaderValue;
 pub(crate) use server::serve;
 use tonic::{Code, Status};

@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -67,29 +68,8 @@ impl Connection {
         path: &'static str,
         message: Message,
         marked: Option<Call>,
-    ) -> impl Future<Output = Result<Bytes>> + Send + use<> + 'static {
-        let connection = self.clone();
-        async move {
-            let mark = |mark| {
-                if let Some(call) = &marked {
-                    call.mark(mark);
-                }
-            };
-            let (peer, limit) = (connection.peer, connection.limit);
-            let reply = async {
-                mark(Mark::EncodeBegin);
-                let pieces = Pieces::of(message);
-                mark(Mark::EncodeEnd);
-                let (response, mut stream) = connection.begin(path).await?;
-                stream.send_data(pieces, true)?;
-                let mut messages = answered(response.await?, limit)?;
-                let message = poll_fn(|cx| messages.poll_next(cx)).await?;
-                mark(Mark::DecodeBegin);
-                mark(Mark::DecodeEnd);
-                only(message, &mut messages).await
-            };
-            reply.await.map_err(|failure| told(failure, peer, path))
-        }
+    ) -> Unary {
+        Unary { connection: self.clone(), path, marked, stage: Stage::New(message) }
     }
 
     /// Asks for messages of the server's.
@@ -172,20 +152,81 @@ fn ended(trailers: Option<HeaderMap>) -> std::result::Result<(), Failure> {
     }
 }
 
-/// `first`, if it is the only message and the call went well.
-async fn only(
-    first: Option<Bytes>,
+/// The only message of an answer that went well; `first` is it, once it is here.
+fn poll_only(
     messages: &mut Messages,
-) -> std::result::Result<Bytes, Failure> {
-    let second = match first {
-        Some(_) => poll_fn(|cx| messages.poll_next(cx)).await?,
-        None => None,
-    };
-    if second.is_some() {
-        return Err(Failure::Malformed("several messages where one was expected".to_owned()));
+    first: &mut Option<Bytes>,
+    cx: &mut Context<'_>,
+) -> Poll<std::result::Result<Bytes, Failure>> {
+    let wrong = |what: &str| Failure::Malformed(format!("{what} where one was expected"));
+    while let Some(message) = ready!(messages.poll_next(cx))? {
+        if first.replace(message).is_some() {
+            return Poll::Ready(Err(wrong("several messages")));
+        }
     }
-    ended(poll_fn(|cx| messages.poll_trailers(cx)).await?)?;
-    first.ok_or_else(|| Failure::Malformed("no message where one was expected".to_owned()))
+    ended(ready!(messages.poll_trailers(cx))?)?;
+    Poll::Ready(first.take().ok_or_else(|| wrong("no message")))
+}
+
+/// A call of one message each way. By hand, since a future that the compiler makes is several times
+/// the size, and is moved as a whole before it begins.
+#[derive(Debug)]
+pub(crate) struct Unary {
+    connection: Connection,
+    path: &'static str,
+    marked: Option<Call>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    New(Message),
+    Sent(ResponseFuture),
+    Answered { messages: Messages, first: Option<Bytes> },
+}
+
+impl Unary {
+    fn mark(&self, marks: [Mark; 2]) {
+        if let Some(call) = &self.marked {
+            marks.into_iter().for_each(|mark| call.mark(mark));
+        }
+    }
+
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<std::result::Result<Bytes, Failure>> {
+        loop {
+            match &mut self.stage {
+                Stage::New(message) => {
+                    ready!(self.connection.requests.poll_ready(cx))?;
+                    let pieces = Pieces::of(std::mem::take(message));
+                    self.mark([Mark::EncodeBegin, Mark::EncodeEnd]);
+                    let request = self.connection.request(self.path)?;
+                    let (response, mut stream) =
+                        self.connection.requests.send_request(request, false)?;
+                    stream.send_data(pieces, true)?;
+                    self.stage = Stage::Sent(response);
+                }
+                Stage::Sent(response) => {
+                    let response = ready!(Pin::new(response).poll(cx))?;
+                    let messages = answered(response, self.connection.limit)?;
+                    self.stage = Stage::Answered { messages, first: None };
+                }
+                Stage::Answered { messages, first } => {
+                    let reply = ready!(poll_only(messages, first, cx));
+                    self.mark([Mark::DecodeBegin, Mark::DecodeEnd]);
+                    return Poll::Ready(reply);
+                }
+            }
+        }
+    }
+}
+
+impl Future for Unary {
+    type Output = Result<Bytes>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Bytes>> {
+        let reply = self.poll_reply(cx);
+        reply.map_err(|failure| told(failure, self.connection.peer, self.path))
+    }
 }
 
 /// Messages that the server sends, and then its status.
@@ -231,8 +272,8 @@ pub(crate) async fn push(connection: Connection, queued: queue::Receiver) -> Res
             response.as_mut().poll(cx).map(|answer| Ok(answer.map_err(Failure::from)))
         });
         let mut messages = answered(answer.await??, limit)?;
-        let first = poll_fn(|cx| messages.poll_next(cx)).await?;
-        only(first, &mut messages).await
+        let mut first = None;
+        poll_fn(|cx| poll_only(&mut messages, &mut first, cx)).await
     };
     reply.await.map_err(|failure| told(failure, peer, PUSH))
 }
@@ -302,7 +343,7 @@ async fn upload<T>(
     let mut outflow = Some(Outflow::new(stream));
     poll_fn(|cx| {
         if let Some(sending) = &mut outflow {
-            let next = |cx: &mut Context<'_>| std::pin::Pin::new(&mut queued).poll_next(cx);
+            let next = |cx: &mut Context<'_>| Pin::new(&mut queued).poll_next(cx);
             match sending.poll_take(cx, next) {
                 Poll::Ready(Ok(())) => {
                     if let Some(sent) = outflow.take() {

@@ -130,9 +130,10 @@ async fn answer(
     let messages = Messages::new(body, shared.tuning.message_limit());
     let answered = match head.uri.path() {
         ECHO | CALL | READY => unary(&shared, head.uri.path(), messages, &mut answer, marked).await,
-        PUSH => push(&shared, messages, &mut answer).await,
-        FETCH => fetch(&shared, messages, &mut answer).await,
-        EXCHANGE => exchange(&shared, messages, &mut answer).await,
+        // Apart: a future is moved as a whole, and most calls are none of these.
+        PUSH => Box::pin(push(&shared, messages, &mut answer)).await,
+        FETCH => Box::pin(fetch(&shared, messages, &mut answer)).await,
+        EXCHANGE => Box::pin(exchange(&shared, messages, &mut answer)).await,
         _ => Err(unknown_method().into()),
     };
     if let Err(failure) = answered {

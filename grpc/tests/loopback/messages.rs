@@ -321,6 +321,18 @@ fn messages_that_grpc_cannot_carry_are_refused_when_planned() {
     }
 }
 
+/// A future is moved as a whole, several times before it begins.
+#[test]
+fn the_future_of_a_call_is_small() {
+    for tuning in profiles() {
+        let server = Running::start(&tuning);
+        let call = run(async {
+            std::mem::size_of_val(&connect(&server, &tuning).await.echo(Bytes::new()))
+        });
+        assert!(call <= 512, "{call} B");
+    }
+}
+
 #[test]
 fn many_calls_share_a_connection() {
     let tuning = Tuning::tuned(4096, 64).unwrap();
