@@ -39,6 +39,8 @@ mod own_server;
 mod patterns;
 #[path = "command/perftest.rs"]
 mod perftest;
+#[path = "command/ps.rs"]
+mod ps;
 #[path = "command/strangers.rs"]
 mod strangers;
 #[path = "command/sweep.rs"]

@@ -338,9 +338,15 @@ fn admit(cell: &Cell, depth: u32) -> Result<(), TransportError> {
     if cell.size == 0 || cell.reply == Some(0) {
         return Err(TransportError::Failed("a message of 0 B transfers nothing".to_owned()));
     }
-    if cell.reply.is_some() != (cell.pattern == Pattern::Calls) {
+    if cell.reply.is_some() != cell.pattern.is_called() {
         return Err(TransportError::Failed(format!(
-            "a size of replies belongs to the pattern calls, and is not of the pattern {}",
+            "a size of replies belongs to the patterns calls and ps, and is not of the pattern {}",
+            cell.pattern
+        )));
+    }
+    if cell.roles.is_some() != (cell.pattern == Pattern::Ps) {
+        return Err(TransportError::Failed(format!(
+            "parameter servers and workers belong to the pattern ps, and are not of the pattern {}",
             cell.pattern
         )));
     }

@@ -47,7 +47,7 @@ impl Payload {
     #[must_use]
     pub fn by_initiator(cell: &Cell, messages: u64, returned: u64) -> Self {
         let (sent, received) = match cell.pattern {
-            Pattern::Calls => {
+            Pattern::Calls | Pattern::Ps => {
                 let replies = Messages { count: messages, size: cell.reply_size() };
                 return Self {
                     sent: Messages { count: messages, size: cell.size },

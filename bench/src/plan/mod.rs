@@ -40,12 +40,22 @@ pub enum Pattern {
     Rate,
     /// Request and reply: as many calls in flight as the depth allows, each of them timed.
     Calls,
+    /// Workers, each of which calls every parameter server at once: a step, which is timed until all
+    /// have replied.
+    Ps,
 }
 
 impl Pattern {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Latency, Self::Bandwidth, Self::Bidirectional, Self::Fetch, Self::Rate, Self::Calls];
+    pub const ALL: [Self; 7] = [
+        Self::Latency,
+        Self::Bandwidth,
+        Self::Bidirectional,
+        Self::Fetch,
+        Self::Rate,
+        Self::Calls,
+        Self::Ps,
+    ];
 
     /// Its name.
     #[must_use]
@@ -57,7 +67,31 @@ impl Pattern {
             Self::Fetch => "fetch",
             Self::Rate => "rate",
             Self::Calls => "calls",
+            Self::Ps => "ps",
         }
+    }
+}
+
+impl Pattern {
+    /// Whether its messages are requests, each of which is answered by a reply.
+    #[must_use]
+    pub fn is_called(self) -> bool {
+        matches!(self, Self::Calls | Self::Ps)
+    }
+}
+
+/// How many take part in the pattern [`Pattern::Ps`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Roles {
+    /// Parameter servers.
+    pub servers: u32,
+    /// Workers, each with a connection to every server.
+    pub workers: u32,
+}
+
+impl Default for Roles {
+    fn default() -> Self {
+        Self { servers: 1, workers: 1 }
     }
 }
 
@@ -79,6 +113,9 @@ pub struct Cell {
     /// Size of a reply in bytes: of calls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<u64>,
+    /// Parameter servers and workers: of the pattern `ps` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roles: Option<Roles>,
     /// The buffers that a message, or a request, is made of; `None`: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffers: Option<Buffers>,
@@ -95,14 +132,21 @@ impl Cell {
     /// A cell with the defaults of all that the coordinates do not say.
     #[must_use]
     pub fn new(transport: TransportName, pattern: Pattern, size: u64) -> Self {
-        let reply = (pattern == Pattern::Calls).then_some(DEFAULT_REPLY);
-        Self { transport, pattern, size, reply, buffers: None, variant: Variant::default() }
+        let reply = pattern.is_called().then_some(DEFAULT_REPLY);
+        let roles = (pattern == Pattern::Ps).then(Roles::default);
+        Self { transport, pattern, size, reply, roles, buffers: None, variant: Variant::default() }
     }
 
     /// Size of a reply in bytes; 0 where there is none.
     #[must_use]
     pub fn reply_size(&self) -> u64 {
         self.reply.unwrap_or(0)
+    }
+
+    /// Messages of one operation: a step of the pattern `ps` calls every server.
+    #[must_use]
+    pub fn messages_each(&self) -> u64 {
+        self.roles.map_or(1, |roles| roles.servers.into())
     }
 
     /// The larger of message and reply, in bytes.
@@ -114,7 +158,7 @@ impl Cell {
     /// Whether its latency is that of a full round trip: no half of it is the same as the other.
     #[must_use]
     pub fn is_full_round_trip(&self) -> bool {
-        self.pattern == Pattern::Calls
+        self.pattern.is_called()
             || matches!(&self.transport, TransportName::Verbs(verbs) if verbs.operation.is_one_sided())
     }
 
@@ -283,6 +327,15 @@ impl Plan {
         Self { cells, ..self }
     }
 
+    /// The same with so many parameter servers and workers.
+    #[must_use]
+    pub fn with_roles(mut self, roles: Roles) -> Self {
+        for cell in &mut self.cells {
+            cell.roles = cell.roles.map(|_| roles);
+        }
+        self
+    }
+
     /// The same with replies of `size` bytes to all calls.
     #[must_use]
     pub fn with_reply(mut self, size: u64) -> Self {
@@ -303,7 +356,8 @@ impl Plan {
 pub fn default_depth(cell: &Cell) -> u32 {
     const BYTES_IN_FLIGHT: u64 = 8 << 20;
     let most = match (&cell.transport, cell.pattern) {
-        (_, Pattern::Latency) => return 1,
+        // A worker waits for the replies of one step before the next.
+        (_, Pattern::Latency | Pattern::Ps) => return 1,
         (TransportName::Grpc(..) | TransportName::Tcp(_), Pattern::Fetch) => 8192,
         _ => 128,
     };

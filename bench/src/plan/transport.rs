@@ -103,6 +103,7 @@ impl TransportName {
                 Pattern::Fetch,
                 Pattern::Rate,
                 Pattern::Calls,
+                Pattern::Ps,
             ],
         }
     }

@@ -56,7 +56,7 @@ type Row = (Axis, &'static str, fn(&TransportName, Pattern) -> bool);
 /// Axis, its name, and whether it means anything to a transport in a pattern.
 const TABLE: [Row; 16] = [
     (Axis::Depth, "depth", has_depth),
-    (Axis::Threads, "threads", |_, _| true),
+    (Axis::Threads, "threads", |_, pattern| pattern != Pattern::Ps),
     (Axis::Connections, "connections", has_connections),
     (Axis::Serialized, "serialized", is_tonic),
     (Axis::Tls, "tls", is_tonic),
@@ -93,14 +93,14 @@ fn is_tonic(transport: &TransportName, _: Pattern) -> bool {
 
 /// More than one of its sockets can be busy at once.
 fn has_connections(transport: &TransportName, pattern: Pattern) -> bool {
-    operation(transport).is_none() && pattern != Pattern::Latency
+    operation(transport).is_none() && !matches!(pattern, Pattern::Latency | Pattern::Ps)
 }
 
 /// It decides how many messages are under way.
 fn has_depth(transport: &TransportName, pattern: Pattern) -> bool {
     match pattern {
         Pattern::Latency => false,
-        Pattern::Fetch | Pattern::Calls => true,
+        Pattern::Fetch | Pattern::Calls | Pattern::Ps => true,
         _ => transport.is_fitted_to_depth(),
     }
 }

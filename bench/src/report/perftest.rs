@@ -99,14 +99,16 @@ fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns) {
     let pattern = match first.pattern {
         Pattern::Latency => "Latency",
         Pattern::Calls => "Calls (latency)",
+        Pattern::Ps => "Parameter servers (latency)",
         Pattern::Bidirectional => "Bidirectional BW",
         Pattern::Bandwidth | Pattern::Fetch | Pattern::Rate => "BW",
     };
     let layout = match (first.pattern, columns) {
-        (Pattern::Latency | Pattern::Calls, PerftestColumns { by_duration: true, .. }) => {
-            LATENCY_BY_DURATION
-        }
-        (Pattern::Latency | Pattern::Calls, _) => LATENCY,
+        (
+            Pattern::Latency | Pattern::Calls | Pattern::Ps,
+            PerftestColumns { by_duration: true, .. },
+        ) => LATENCY_BY_DURATION,
+        (Pattern::Latency | Pattern::Calls | Pattern::Ps, _) => LATENCY,
         (_, PerftestColumns { gigabits: true, .. }) => GIGABITS,
         _ => MEGABYTES,
     };
@@ -134,7 +136,7 @@ fn figures(cell: &CellRecord, columns: PerftestColumns) -> Vec<String> {
     let rate = cell.throughput.as_ref();
     let mut figures = vec![cell.size.to_string()];
     match (&cell.latency, cell.pattern) {
-        (latency, Pattern::Latency | Pattern::Calls) => {
+        (latency, Pattern::Latency | Pattern::Calls | Pattern::Ps) => {
             let of =
                 |figure: fn(&super::Latency) -> Option<f64>| us(latency.as_ref().and_then(figure));
             let samples = latency.as_ref().map_or(messages, |latency| latency.samples);
@@ -216,7 +218,8 @@ fn notes(document: &Document, columns: PerftestColumns) -> String {
     let measured = |latency: bool| {
         document.cells.iter().any(|cell| {
             cell.status == Status::Measured
-                && matches!(cell.pattern, Pattern::Latency | Pattern::Calls) == latency
+                && matches!(cell.pattern, Pattern::Latency | Pattern::Calls | Pattern::Ps)
+                    == latency
         })
     };
     let rounds = document.plan.rounds;
@@ -281,6 +284,7 @@ mod tests {
             size,
             reply: None,
             buffers: None,
+            roles: None,
             variant: Variant::default(),
             status: Status::Measured,
             reason: None,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::TcpRecord;
-use crate::plan::{Buffers, Pattern, Sweep, TransportName, Variant, display_size};
+use crate::plan::{Buffers, Pattern, Roles, Sweep, TransportName, Variant, display_size};
 
 /// The value of [`Document::schema`].
 pub const SCHEMA: &str = "fabricbench/1";
@@ -114,6 +114,9 @@ pub struct CellRecord {
     /// Size of a reply in bytes: of calls only.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reply: Option<u64>,
+    /// Parameter servers and workers: of the pattern `ps` only.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub roles: Option<Roles>,
     /// The buffers that a message, or a request, is made of; absent where it is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub buffers: Option<Buffers>,
@@ -321,7 +324,7 @@ pub struct Absent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
     /// Payload bytes that arrived, per second: each way in a ping-pong, the sum of both in the
-    /// pattern `bidirectional`, of the requests alone in the pattern `calls`.
+    /// pattern `bidirectional`, of the requests alone in the patterns `calls` and `ps`, of all workers.
     pub bytes_per_s: f64,
     /// Messages of these, per second.
     pub messages_per_s: f64,

@@ -43,6 +43,11 @@ pub fn table(document: &Document) -> String {
 }
 
 fn title(document: &Document, pattern: Pattern) -> String {
+    let mut replies = document.cells.iter().filter_map(|cell| cell.reply);
+    let replies = match replies.next() {
+        Some(reply) => format!("; replies of {}", display_bytes(reply)),
+        None => String::new(),
+    };
     let words = match pattern {
         Pattern::Latency => {
             "latency: half of the round trip in us, median (p99); one message in flight; \
@@ -60,12 +65,16 @@ fn title(document: &Document, pattern: Pattern) -> String {
         Pattern::Calls => {
             "calls: thousands a second / the whole round trip of each in us, median (p99)"
         }
+        Pattern::Ps => {
+            let roles = document.cells.iter().find_map(|cell| cell.roles).unwrap_or_default();
+            return format!(
+                "ps: calls (RPC) a second of {} worker(s), each to all of {} parameter server(s) / time of \
+                 such a step in us, median (p99){replies}",
+                roles.workers, roles.servers
+            );
+        }
     };
-    let mut replies = document.cells.iter().filter_map(|cell| cell.reply);
-    match replies.next().filter(|_| pattern == Pattern::Calls) {
-        Some(reply) => format!("{words}; replies of {}", display_bytes(reply)),
-        None => words.to_owned(),
-    }
+    if pattern == Pattern::Calls { format!("{words}{replies}") } else { words.to_owned() }
 }
 
 /// Characters of a line: more would wrap in many a terminal.
@@ -74,7 +83,7 @@ const LINE: usize = 100;
 /// Characters of the widest figure.
 fn widest(pattern: Pattern) -> usize {
     match pattern {
-        Pattern::Calls => "123 / 12,345 (67,890)".len(),
+        Pattern::Calls | Pattern::Ps => "123 / 12,345 (67,890)".len(),
         _ => "RT 1,234 (5,678)".len(),
     }
 }
@@ -208,8 +217,9 @@ fn shown(cell: &CellRecord) -> String {
             let (p50, p99) = (microseconds(latency.p50), microseconds(latency.p99));
             format!("{kind}{} ({})", figure(p50), figure(p99))
         }
-        (Pattern::Calls, Some(latency), Some(throughput)) => {
-            let calls = figure(Some(throughput.messages_per_s / 1e3));
+        (Pattern::Calls | Pattern::Ps, Some(latency), Some(throughput)) => {
+            let unit = if cell.pattern == Pattern::Calls { 1e3 } else { 1.0 };
+            let calls = figure(Some(throughput.messages_per_s / unit));
             let (p50, p99) = (microseconds(latency.p50), microseconds(latency.p99));
             format!("{calls} / {} ({})", figure(p50), figure(p99))
         }
@@ -242,6 +252,7 @@ mod tests {
             size,
             reply: None,
             buffers: None,
+            roles: None,
             variant: Variant::default(),
             status: Status::Measured,
             reason: None,

@@ -179,13 +179,14 @@ fn slice<C>(
         warm_up: rules.warm_up,
         patience: Patience(rules.patience),
     };
+    let threads = cell.roles.map_or(settings.threads, |roles| roles.workers);
     Slice {
         depth: settings.depth(&cell),
         cell,
         // A thread without a message would be none.
         threads: match stop {
-            Stop::Messages(all) => settings.threads.min(u32::try_from(all).unwrap_or(u32::MAX)),
-            Stop::After(_) => settings.threads,
+            Stop::Messages(all) => threads.min(u32::try_from(all).unwrap_or(u32::MAX)),
+            Stop::After(_) => threads,
         },
         connections: settings.connections,
         seed: plan.seed ^ u64::from(round),

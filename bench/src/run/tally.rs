@@ -155,6 +155,7 @@ impl Tally {
             size: self.cell.size,
             reply: self.cell.reply,
             buffers: self.cell.buffers.clone(),
+            roles: self.cell.roles,
             variant: self.cell.variant.clone(),
             status: Status::Skipped,
             reason: None,
@@ -198,7 +199,9 @@ impl Tally {
         record.settings = Some(CellSettings {
             depth: match (&self.cell.transport, self.cell.pattern) {
                 (TransportName::Verbs(_), _)
-                | (_, Pattern::Latency | Pattern::Fetch | Pattern::Calls) => Some(self.depth),
+                | (_, Pattern::Latency | Pattern::Fetch | Pattern::Calls | Pattern::Ps) => {
+                    Some(self.depth)
+                }
                 _ => None,
             },
             warm_up_messages: self.warm_up,
@@ -222,7 +225,8 @@ impl Tally {
         if self.elapsed == 0 {
             return None;
         }
-        let messages_per_s = (self.timed + self.returned) as f64 * 1e9 / self.elapsed as f64;
+        let messages = self.timed.saturating_mul(self.cell.messages_each()) + self.returned;
+        let messages_per_s = messages as f64 * 1e9 / self.elapsed as f64;
         Some(Throughput { bytes_per_s: messages_per_s * self.cell.size as f64, messages_per_s })
     }
 }

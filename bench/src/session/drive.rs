@@ -142,7 +142,7 @@ fn drive_one<I: Initiator, C: Clock>(
             };
             (loops, record.span)
         }
-        Pattern::Calls => {
+        Pattern::Calls | Pattern::Ps => {
             let record = measure_calls(initiator, clock, &task, &mut round_trips)?;
             let loops = Loops {
                 warm_up: record.warm_up,

@@ -21,9 +21,10 @@ use crate::{
     plan::{GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
     report::{CpuCost, Path, PayloadCheck, TcpRecord},
     transport::{
-        Answer, Offer, Opening, Pieces, StopReason, StopSignal, TransportError, VerbsSettings,
-        grpc::{GrpcCallsOpening, GrpcOpening, tuning},
-        tcp::{TcpCallsOpening, TcpOpening},
+        Answer, Initiator, Offer, Opening, Pieces, StopReason, StopSignal, TransportError,
+        VerbsSettings,
+        grpc::{GrpcCalls, GrpcCallsOpening, GrpcOpening, tuning},
+        tcp::{TcpCalls, TcpCallsOpening, TcpOpening},
         verbs::{Ask, Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
     },
 };
@@ -127,7 +128,7 @@ impl<C: Clock + Sync> Initiating<C> {
                 self.run(conversation, slice, openings, path)
             }
             // A place for it: as yet, `TransportName::patterns` has no calls for verbs.
-            (Pattern::Calls, _) => {
+            (Pattern::Calls | Pattern::Ps, _) => {
                 Err(SliceError::Unsupported("verbs are not measured in calls".to_owned()))
             }
             (Pattern::Bandwidth | Pattern::Fetch | Pattern::Rate, _) => {
@@ -167,7 +168,7 @@ impl<C: Clock + Sync> Initiating<C> {
         let settings = self.variants.of(&slice.cell.variant).grpc;
         let tuning = tuning(kind, settings.serialized, slice.cell.largest_message(), slice.depth)?;
         let path = self.describe(&choice);
-        let openings = (0..slice.threads.max(1)).map(|_| GrpcOpening {
+        let opening = |connections| GrpcOpening {
             cell: slice.cell.clone(),
             payload: Payload::new(slice.seed),
             path: choice.clone(),
@@ -175,9 +176,19 @@ impl<C: Clock + Sync> Initiating<C> {
             tuning: tuning.clone(),
             settings,
             depth: slice.depth,
-            connections: slice.connections,
+            connections,
             stop: self.stop.clone(),
-        });
+        };
+        if let Some(roles) = slice.cell.roles {
+            let offers = vec![opening(slice.threads).offer(); roles.servers as usize];
+            let workers = |answers: &[Answer]| {
+                let worker = |_| GrpcCalls::to_all(opening(1), answers).map_err(SliceError::from);
+                expect(offers.len(), answers)?;
+                (0..slice.threads).map(worker).collect()
+            };
+            return self.run_by(conversation, slice, offers.clone(), workers, path);
+        }
+        let openings = (0..slice.threads.max(1)).map(|_| opening(slice.connections));
         if slice.cell.pattern == Pattern::Calls {
             let openings = openings.map(GrpcCallsOpening).collect();
             return self.run(conversation, slice, openings, path);
@@ -193,15 +204,25 @@ impl<C: Clock + Sync> Initiating<C> {
     ) -> Result<SliceRecord, SliceError> {
         let choice = ip_path(&self.here, &self.there, name, self.control)?;
         let path = self.describe(&choice);
-        let openings = (0..slice.threads.max(1)).map(|_| TcpOpening {
+        let opening = |connections| TcpOpening {
             cell: slice.cell.clone(),
             payload: Payload::new(slice.seed),
             path: choice.clone(),
             timeout: self.connect_timeout,
             depth: slice.depth,
-            connections: slice.connections,
+            connections,
             stop: self.stop.clone(),
-        });
+        };
+        if let Some(roles) = slice.cell.roles {
+            let offers = vec![opening(slice.threads).offer(); roles.servers as usize];
+            let workers = |answers: &[Answer]| {
+                let worker = |_| TcpCalls::to_all(opening(1), answers).map_err(SliceError::from);
+                expect(offers.len(), answers)?;
+                (0..slice.threads).map(worker).collect()
+            };
+            return self.run_by(conversation, slice, offers.clone(), workers, path);
+        }
+        let openings = (0..slice.threads.max(1)).map(|_| opening(slice.connections));
         if slice.cell.pattern == Pattern::Calls {
             let openings = openings.map(TcpCallsOpening).collect();
             return self.run(conversation, slice, openings, path);
@@ -224,18 +245,31 @@ impl<C: Clock + Sync> Initiating<C> {
         conversation: &mut impl Conversation,
         slice: &Slice,
         openings: Vec<O>,
-        mut path: Path,
+        path: Path,
     ) -> Result<SliceRecord, SliceError>
     where
         O: Opening,
         O::Initiator: Send,
     {
         let offers: Vec<Offer> = openings.iter().map(Opening::offer).collect();
+        let connect = |answers: &[Answer]| connect(openings, answers);
+        self.run_by(conversation, slice, offers, connect, path)
+    }
+
+    /// The same with initiators that `connect` makes of the answers to `offers`.
+    fn run_by<I: Initiator + Send>(
+        &self,
+        conversation: &mut impl Conversation,
+        slice: &Slice,
+        offers: Vec<Offer>,
+        connect: impl FnOnce(&[Answer]) -> Result<Vec<I>, SliceError>,
+        mut path: Path,
+    ) -> Result<SliceRecord, SliceError> {
         let (answers, peer_path) = conversation.prepare(slice, offers.clone())?;
         let listeners: Vec<_> =
             offers.iter().zip(&answers).filter_map(|(offer, at)| offer.listener(at)).collect();
         let asked = offers.iter().map(Offer::connections).sum();
-        let measured = connect(openings, &answers).and_then(|initiators| {
+        let measured = connect(&answers).and_then(|initiators| {
             if matches!(slice.cell.transport, TransportName::Verbs(_)) {
                 path.mtu = opening_mtu(&path, &peer_path);
             }
@@ -260,7 +294,8 @@ impl<C: Clock + Sync> Initiating<C> {
                     return Err(with_server_error(error, observation.error));
                 }
             };
-        let sent = loops.warm_up + loops.timed + loops.lost;
+        let sent =
+            (loops.warm_up + loops.timed + loops.lost).saturating_mul(slice.cell.messages_each());
         let observation = conversation.finish(Some(sent))?;
         // What was sent again may have been lost on its way back.
         let proven = if slice.cell.is_lossy() { sent - loops.lost } else { sent };
@@ -308,18 +343,23 @@ fn connect<O: Opening>(
     openings: Vec<O>,
     answers: &[Answer],
 ) -> Result<Vec<O::Initiator>, SliceError> {
-    if openings.len() != answers.len() {
-        return Err(SliceError::Failed(format!(
-            "the server made {} connections ready where {} were asked for",
-            answers.len(),
-            openings.len()
-        )));
-    }
+    expect(openings.len(), answers)?;
     let connected = openings
         .into_iter()
         .zip(answers)
         .map(|(opening, answer)| opening.connect(answer).map_err(SliceError::from));
     connected.collect()
+}
+
+/// Refuses answers of another number than the offers.
+fn expect(offers: usize, answers: &[Answer]) -> Result<(), SliceError> {
+    if offers == answers.len() {
+        return Ok(());
+    }
+    Err(SliceError::Failed(format!(
+        "the server made {} connections ready where {offers} were asked for",
+        answers.len()
+    )))
 }
 
 /// What both kernels know of the connections to the server's `listeners`, of which there should be

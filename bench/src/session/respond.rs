@@ -95,10 +95,6 @@ pub fn prepare(
              be served: give fewer --connections or --threads"
         )));
     }
-    // The client's plan: what is impossible is told by its own end, unless it is not ours.
-    if let Some(reason) = cell.impossible() {
-        return Err(TransportError::Unsupported(reason));
-    }
     let stop = StopSignal::new();
     let order = Order { here, cell: &cell, depth, payload: Payload::new(seed), stop: &stop };
     let mut ready = Vec::new();

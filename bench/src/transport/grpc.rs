@@ -125,6 +125,13 @@ impl Opening for GrpcOpening {
 impl GrpcOpening {
     /// Connects.
     fn link(&self, answer: &Answer) -> Result<(Runtime, Vec<Client>), TransportError> {
+        let runtime = self.settings.runtime.build()?;
+        let clients = self.clients(&runtime, answer)?;
+        Ok((runtime, clients))
+    }
+
+    /// Connects to one server, on a runtime that may have other connections.
+    fn clients(&self, runtime: &Runtime, answer: &Answer) -> Result<Vec<Client>, TransportError> {
         let mut options = connect_options(&self.path, answer, self.timeout)?;
         if self.settings.tls {
             let Answer::Tcp { certificate: Some(certificate), .. } = answer else {
@@ -134,14 +141,13 @@ impl GrpcOpening {
             };
             options = options.certificate(certificate);
         }
-        let runtime = self.settings.runtime.build()?;
         let patience = Patience(options.timeout + TURN);
         let mut clients = Vec::new();
         for _ in 0..self.connections.max(1) {
             let connecting = Client::connect(&options, &self.tuning);
-            clients.push(drive(&runtime, connecting, patience, &self.stop)?.map_err(failed)?);
+            clients.push(drive(runtime, connecting, patience, &self.stop)?.map_err(failed)?);
         }
-        Ok((runtime, clients))
+        Ok(clients)
     }
 
     /// What is in force, by name.
@@ -198,7 +204,7 @@ impl Initiator for GrpcInitiator {
 
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
         match self.pattern {
-            Pattern::Latency | Pattern::Calls => {}
+            Pattern::Latency | Pattern::Calls | Pattern::Ps => {}
             Pattern::Fetch => {
                 go_on(&self.stop)?;
                 if self.fetch.want(&self.clients) {
@@ -418,7 +424,7 @@ impl Responder for GrpcResponder {
         runtime.block_on(self.server.serve(observer.clone(), until_stopped)).map_err(failed)?;
         let counts = match self.pattern {
             Pattern::Latency => observer.echoed(),
-            Pattern::Calls => observer.called(),
+            Pattern::Calls | Pattern::Ps => observer.called(),
             // Those that were served: what the client received must be as many.
             Pattern::Fetch => observer.fetched(),
             _ => observer.pushed(),

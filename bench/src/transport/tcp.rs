@@ -97,7 +97,9 @@ impl Opening for TcpOpening {
                 let (payload, verified) = (self.payload, None);
                 Way::There(OneWay { stream, payload, message, echo, verified, patience, stop })
             }
-            Pattern::Calls => return Err(failed("calls have an opening of their own")),
+            Pattern::Calls | Pattern::Ps => {
+                return Err(failed("calls have an opening of their own"));
+            }
             Pattern::Bandwidth | Pattern::Rate => {
                 let message = match buffers {
                     None => vec![marked(size, &self.payload)?],
@@ -402,7 +404,7 @@ impl Work {
                 Self::Source(Outgoing::new(filled(cell.size, &payload, cell.buffers.as_ref())?))
             }
             Pattern::Bidirectional => Self::Both(inbox()?, marked(cell.size, &payload)?),
-            Pattern::Calls => Self::Calls(Answering::new(cell, &payload)?),
+            Pattern::Calls | Pattern::Ps => Self::Calls(Answering::new(cell, &payload)?),
         })
     }
 

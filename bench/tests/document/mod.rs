@@ -87,7 +87,7 @@ pub fn number(value: &Value) -> f64 {
 fn check(cell: &Value) {
     let name = name(cell);
     assert!(cell["transport"].is_string() && cell["size"].as_u64().is_some_and(|size| size > 0));
-    let patterns = ["latency", "bandwidth", "bidirectional", "fetch", "rate", "calls"];
+    let patterns = ["latency", "bandwidth", "bidirectional", "fetch", "rate", "calls", "ps"];
     assert!(patterns.iter().any(|pattern| cell["pattern"] == *pattern), "{name}");
     if cell["status"] != "measured" {
         assert!(
@@ -110,7 +110,7 @@ fn check(cell: &Value) {
     check_tcp(cell, &name);
     let messages = check_settings(cell, &name);
     match cell["pattern"].as_str() {
-        Some("latency" | "calls") => check_latency(&cell["latency"], messages, &name),
+        Some("latency" | "calls" | "ps") => check_latency(&cell["latency"], messages, &name),
         _ => assert!(cell["latency"].is_null(), "{name}"),
     }
     let (bytes, rate) =
@@ -121,7 +121,7 @@ fn check(cell: &Value) {
     // Of other operations and patterns their own tests know what must have passed.
     let plain = match cell["pattern"].as_str() {
         Some("latency" | "bandwidth") => cell["latency"]["kind"] != "round-trip",
-        Some("calls") => true,
+        Some("calls" | "ps") => true,
         _ => false,
     };
     if plain && cell["loss"].is_null() {
@@ -162,8 +162,9 @@ fn check_settings(cell: &Value, name: &str) -> u64 {
 fn check_latency(latency: &Value, messages: u64, name: &str) {
     assert_eq!(latency["unit"], "ns");
     let one_sided = ["verbs-read", "verbs-fetch-add", "verbs-compare-swap"];
-    let whole =
-        name.contains("calls") || one_sided.iter().any(|transport| name.contains(transport));
+    let whole = name.contains("calls")
+        || name.contains("\"ps\"")
+        || one_sided.iter().any(|transport| name.contains(transport));
     assert_eq!(latency["kind"], if whole { "round-trip" } else { "half-round-trip" });
     let samples = latency["samples"].as_u64().unwrap();
     // Where messages may be lost, those that were have none.
@@ -203,11 +204,13 @@ fn check_latency(latency: &Value, messages: u64, name: &str) {
 fn check_payload(cell: &Value, name: &str) {
     let size = cell["size"].as_u64().unwrap();
     let settings = &cell["settings"];
-    let messages =
-        settings["messages"].as_u64().unwrap() + settings["warm_up_messages"].as_u64().unwrap();
+    // A step of workers and parameter servers is a message to each server.
+    let each = cell["roles"]["servers"].as_u64().unwrap_or(1);
+    let messages = each
+        * (settings["messages"].as_u64().unwrap() + settings["warm_up_messages"].as_u64().unwrap());
     let back = match cell["pattern"].as_str() {
         Some("latency") => messages * size,
-        Some("calls") => messages * cell["reply"].as_u64().unwrap(),
+        Some("calls" | "ps") => messages * cell["reply"].as_u64().unwrap(),
         _ => 0,
     };
     for (side, sent, received) in

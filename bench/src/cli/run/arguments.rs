@@ -74,8 +74,8 @@ pub(in crate::cli) struct RunArguments {
     /// Untimed messages before each slice, at most (and at most 50 ms)
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = parse_count)]
     pub(super) warm_up: u64,
-    /// Size of the reply to a call, in bytes as in --sizes: of the pattern `calls` [default: 1, an
-    /// acknowledgement]
+    /// Size of the reply to a call, in bytes as in --sizes: of the patterns `calls` and `ps`
+    /// [default: 1, an acknowledgement]
     #[arg(long, value_name = "BYTES", value_parser = parse_reply)]
     pub(super) reply_size: Option<u64>,
     /// Make each message of several buffers, which nobody joins: N (sizes split evenly),
@@ -84,6 +84,16 @@ pub(in crate::cli) struct RunArguments {
     /// size of their own
     #[arg(long, value_name = "SPEC", value_parser = parse_buffers)]
     pub(super) buffers: Vec<BufferSpec>,
+    /// Parameter servers of the pattern `ps`, each with a port and, over gRPC, a thread of its own
+    /// [default: 1]
+    #[arg(long, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=MOST_ROLES))]
+    pub(super) servers: Option<u32>,
+    /// Workers of the pattern `ps`: threads here, each with a connection to every parameter server
+    /// [default: 1]
+    #[arg(long, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=MOST_ROLES))]
+    pub(super) workers: Option<u32>,
     /// Messages in flight in a push, or calls on each connection [default: 128, and at most 8 MiB]
     #[arg(short = 't', long = "depth", visible_alias = "tx-depth", value_name = "N",
           value_parser = parse_depth)]
@@ -143,6 +153,9 @@ pub(in crate::cli) struct RunArguments {
     _habits: Habits,
 }
 
+/// Parameter servers, or workers: each server may have a thread for each worker.
+const MOST_ROLES: i64 = 64;
+
 /// What goes to standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
@@ -172,6 +185,8 @@ pub(super) enum PatternName {
     Rate,
     /// Request and reply, many in flight, each timed
     Calls,
+    /// Workers that call every parameter server
+    Ps,
 }
 
 impl PatternName {
@@ -183,6 +198,7 @@ impl PatternName {
             Self::Fetch => Pattern::Fetch,
             Self::Rate => Pattern::Rate,
             Self::Calls => Pattern::Calls,
+            Self::Ps => Pattern::Ps,
         }
     }
 }

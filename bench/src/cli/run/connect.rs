@@ -83,7 +83,11 @@ pub(super) fn initiating(
     let affinity = match arguments.cpus {
         Some(affinity) => affinity,
         // Of several threads the scheduler takes better care; and what is compared runs alike.
-        None if variants.iter().any(Settings::is_multi_threaded) => Affinity::default(),
+        None if arguments.servers.max(arguments.workers) > Some(1)
+            || variants.iter().any(Settings::is_multi_threaded) =>
+        {
+            Affinity::default()
+        }
         None => Affinity::automatic(here, &client.there, near.as_deref().unwrap_or(&[])),
     };
     // Calibrated before it is bound: that sleeps, and may as well do so anywhere.

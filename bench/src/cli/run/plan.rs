@@ -6,7 +6,8 @@ use super::{RunArguments, arguments::ServiceName};
 use crate::{
     cli::Failure,
     plan::{
-        Axis, Cell, Pattern, Plan, Service, Sizes, Stop, Sweep, TransportName, Value, VerbsName,
+        Axis, Cell, Pattern, Plan, Roles, Service, Sizes, Stop, Sweep, TransportName, Value,
+        VerbsName,
     },
     session::Variants,
 };
@@ -68,12 +69,20 @@ pub(super) fn plan(
             }
         }
     }
-    match arguments.reply_size {
-        Some(_) if !plan.cells.iter().any(|cell| cell.pattern == Pattern::Calls) => {
-            Err(Failure::Usage(
-                "--reply-size is the size of a reply to a call; give --pattern calls".to_owned(),
-            ))
+    if arguments.servers.or(arguments.workers).is_some() {
+        if !plan.cells.iter().any(|cell| cell.pattern == Pattern::Ps) {
+            return Err(Failure::Usage(
+                "--servers and --workers are those of parameter servers; give --pattern ps"
+                    .to_owned(),
+            ));
         }
+        let (servers, workers) = (arguments.servers.unwrap_or(1), arguments.workers.unwrap_or(1));
+        plan = plan.with_roles(Roles { servers, workers });
+    }
+    match arguments.reply_size {
+        Some(_) if !plan.cells.iter().any(|cell| cell.pattern.is_called()) => Err(Failure::Usage(
+            "--reply-size is the size of a reply to a call; give --pattern calls or ps".to_owned(),
+        )),
         Some(size) => Ok(plan.with_reply(size)),
         None => Ok(plan),
     }

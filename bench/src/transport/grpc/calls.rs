@@ -37,13 +37,40 @@ impl Opening for GrpcCallsOpening {
 
     fn connect(self, answer: &Answer) -> Result<GrpcCalls, TransportError> {
         let (runtime, clients) = self.0.link(answer)?;
-        let settings = self.0.in_force(&clients);
-        let GrpcOpening { cell, payload, depth, stop, .. } = self.0;
+        let calls = GrpcCalls::over(self.0, runtime, clients)?;
+        Ok(GrpcCalls { depth: calls.depth * calls.clients.len(), ..calls })
+    }
+}
+
+impl GrpcCalls {
+    /// A worker, whose calls go over a connection to each of `servers`: one is done when all have
+    /// replied.
+    ///
+    /// # Errors
+    /// A server is not reached, or there is no memory for a message.
+    pub fn to_all(opening: GrpcOpening, servers: &[Answer]) -> Result<Self, TransportError> {
+        let runtime = opening.settings.runtime.build()?;
+        let mut clients = Vec::new();
+        for server in servers {
+            clients.extend(opening.clients(&runtime, server)?);
+        }
+        let calls = Self::over(opening, runtime, clients)?;
+        Ok(Self { unanswered: Some(vec![0; calls.depth]), ..calls })
+    }
+
+    fn over(
+        opening: GrpcOpening,
+        runtime: Runtime,
+        clients: Vec<Client>,
+    ) -> Result<Self, TransportError> {
+        let settings = opening.in_force(&clients);
+        let GrpcOpening { cell, payload, depth, stop, .. } = opening;
         let request = message(&cell, &payload)?;
-        Ok(GrpcCalls {
+        Ok(Self {
             under_way: FuturesUnordered::new(),
             in_flight: vec![0; clients.len()],
-            depth: depth.max(1) as usize * clients.len(),
+            depth: depth.max(1) as usize,
+            unanswered: None,
             clients,
             runtime,
             payload,
@@ -69,6 +96,8 @@ pub struct GrpcCalls {
     clients: Vec<Client>,
     // Of each connection.
     in_flight: Vec<usize>,
+    // Where a call goes to all servers: of each token, how many have not replied.
+    unanswered: Option<Vec<usize>>,
     runtime: Runtime,
     payload: Payload,
     request: Message,
@@ -87,6 +116,17 @@ impl Initiator for GrpcCalls {
     }
 
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
+        if let Some(unanswered) = &mut self.unanswered {
+            if let Some(calls) = unanswered.get_mut(operation.token as usize) {
+                *calls = self.clients.len();
+            }
+            for (index, client) in self.clients.iter().enumerate() {
+                self.in_flight[index] += 1;
+                let call = client.call(self.request.clone());
+                self.under_way.push(Box::pin(async move { (operation.token, index, call.await) }));
+            }
+            return Ok(());
+        }
         let idlest = self.in_flight.iter().enumerate().min_by_key(|(_, calls)| **calls);
         let connection = idlest.map_or(0, |(connection, _)| connection);
         let client = self.clients.get(connection).ok_or_else(no_connection)?;
@@ -99,6 +139,7 @@ impl Initiator for GrpcCalls {
 
     fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError> {
         let (under_way, in_flight) = (&mut self.under_way, &mut self.in_flight);
+        let unanswered = &mut self.unanswered;
         let (payload, size, verified) = (&self.payload, self.reply_size, &mut self.verified);
         let mut ended = 0;
         let reaped = drive(
@@ -117,8 +158,15 @@ impl Initiator for GrpcCalls {
                     let same = reply.len() as u64 == size
                         && (verified.is_some() || payload.matches(&reply));
                     *verified = Some(same && *verified != Some(false));
-                    done.push(token);
                     ended += 1;
+                    let calls = unanswered.as_mut().and_then(|all| all.get_mut(token as usize));
+                    if let Some(calls) = calls {
+                        *calls -= 1;
+                        if *calls > 0 {
+                            continue;
+                        }
+                    }
+                    done.push(token);
                 }
                 match done.tokens().len() > before || under_way.is_empty() {
                     true => Poll::Ready(Ok(())),

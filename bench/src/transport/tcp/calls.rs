@@ -38,7 +38,33 @@ impl Opening for TcpCallsOpening {
 
     fn connect(self, answer: &Answer) -> Result<TcpCalls, TransportError> {
         let (streams, settings) = self.0.streams(answer)?;
-        let TcpOpening { cell, payload, depth, stop, .. } = self.0;
+        let calls = TcpCalls::over(self.0, streams, settings)?;
+        Ok(TcpCalls { depth: calls.depth * calls.connections.len(), ..calls })
+    }
+}
+
+impl TcpCalls {
+    /// A worker, whose calls go over a connection to each of `servers`: one is done when all have
+    /// replied.
+    ///
+    /// # Errors
+    /// A server is not reached, or there is no memory for a message.
+    pub fn to_all(opening: TcpOpening, servers: &[Answer]) -> Result<Self, TransportError> {
+        let (mut streams, mut settings) = (Vec::new(), BTreeMap::new());
+        for server in servers {
+            let (stream, of) = opening.streams(server)?;
+            streams.extend(stream);
+            settings = of;
+        }
+        Ok(Self { to_all: true, ..Self::over(opening, streams, settings)? })
+    }
+
+    fn over(
+        opening: TcpOpening,
+        streams: Vec<TcpStream>,
+        settings: BTreeMap<String, String>,
+    ) -> Result<Self, TransportError> {
+        let TcpOpening { cell, payload, depth, stop, .. } = opening;
         let depth = depth.max(1) as usize;
         let mut connections = Vec::new();
         for stream in streams {
@@ -51,16 +77,17 @@ impl Opening for TcpCallsOpening {
                 ended: 0,
             });
         }
-        Ok(TcpCalls { depth: depth * connections.len(), connections, settings, stop })
+        Ok(Self { depth, connections, to_all: false, settings, stop })
     }
 }
 
-/// The client's side of calls. A call goes over the connection with the fewest in flight.
+/// The client's side of calls. A call goes over the connection with the fewest in flight, or over all.
 #[derive(Debug)]
 pub struct TcpCalls {
     connections: Vec<Connection>,
     // Of all connections together.
     depth: usize,
+    to_all: bool,
     settings: BTreeMap<String, String>,
     stop: StopSignal,
 }
@@ -84,6 +111,14 @@ impl Initiator for TcpCalls {
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
         // Requests leave together when replies are waited for: sending here could wait for a server
         // that waits for us to take its replies.
+        if self.to_all {
+            for connection in &mut self.connections {
+                connection.requests.add(1);
+                connection.in_flight.push_back(operation.token);
+                connection.begun += 1;
+            }
+            return Ok(());
+        }
         let idlest =
             self.connections.iter_mut().min_by_key(|connection| connection.in_flight.len());
         if let Some(connection) = idlest {
@@ -127,11 +162,12 @@ impl Initiator for TcpCalls {
 
 impl TcpCalls {
     fn hand_over(&mut self, done: &mut Completed) -> Result<(), TransportError> {
+        if self.to_all {
+            return self.hand_over_steps(done);
+        }
         for Connection { replies, in_flight, begun, ended, .. } in &mut self.connections {
             if replies.messages > *begun {
-                return Err(TransportError::Failed(format!(
-                    "the server sent more replies than the {begun} that were asked for"
-                )));
+                return Err(unasked(*begun));
             }
             while *ended < replies.messages
                 && done.room() > 0
@@ -140,6 +176,29 @@ impl TcpCalls {
                 done.push(token);
                 *ended += 1;
             }
+        }
+        Ok(())
+    }
+
+    /// Of calls to all servers: what the slowest has answered, since replies come in the order of the
+    /// requests.
+    fn hand_over_steps(&mut self, done: &mut Completed) -> Result<(), TransportError> {
+        let ahead = self.connections.iter().find(|one| one.replies.messages > one.begun);
+        if let Some(ahead) = ahead {
+            return Err(unasked(ahead.begun));
+        }
+        let answered = self.connections.iter().map(|connection| connection.replies.messages).min();
+        let ended = self.connections.first().map_or(0, |connection| connection.ended);
+        for _ in ended..answered.unwrap_or(0) {
+            if done.room() == 0 {
+                break;
+            }
+            let mut token = None;
+            for connection in &mut self.connections {
+                token = connection.in_flight.pop_front();
+                connection.ended += 1;
+            }
+            token.into_iter().for_each(|token| done.push(token));
         }
         Ok(())
     }
@@ -196,6 +255,12 @@ impl TcpCalls {
             Ok(_) | Err(_) => Ok(()),
         }
     }
+}
+
+fn unasked(begun: u64) -> TransportError {
+    TransportError::Failed(format!(
+        "the server sent more replies than the {begun} that were asked for"
+    ))
 }
 
 pub(super) fn timespec(time: Duration) -> Timespec {
