@@ -5,7 +5,7 @@
 //! | floor | modules |
 //! | --- | --- |
 //! | 6 | [`cli`]: a file a subcommand |
-//! | 5 | [`control`]: the conversation between client and server; [`run`]: a plan, carried out |
+//! | 5 | [`control`]: the conversation between client and server; [`run`]: a plan, carried out; [`diagnosis`]: what the figures of one path mean |
 //! | 4 | [`session`]: a cell, a transport and a loop meet |
 //! | 3 | [`engine`]: the measuring loops |
 //! | 2 | [`transport`]: how a message travels; [`observe`]: what the machine did meanwhile |
@@ -14,6 +14,7 @@
 pub mod cli;
 pub mod clock;
 pub mod control;
+pub mod diagnosis;
 pub mod engine;
 pub mod observe;
 pub mod plan;

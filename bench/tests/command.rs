@@ -21,6 +21,8 @@ mod buffers;
 mod calls;
 #[path = "command/clients.rs"]
 mod clients;
+#[path = "command/diagnose.rs"]
+mod diagnose;
 #[path = "command/help.rs"]
 mod help;
 #[path = "command/interruption.rs"]

@@ -18,6 +18,8 @@ mod cluster;
 mod choice;
 #[path = "paths/connections.rs"]
 mod connections;
+#[path = "paths/diagnosis.rs"]
+mod diagnosis;
 #[path = "paths/faults.rs"]
 mod faults;
 #[path = "paths/proof.rs"]

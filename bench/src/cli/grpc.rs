@@ -16,6 +16,10 @@ pub(super) struct GrpcOptions {
     /// connection
     #[arg(long)]
     pub(super) tls: bool,
+    /// Copy every message of a push to one place on the server, as an assignment to a tensor does: in the
+    /// pattern bandwidth
+    #[arg(long)]
+    pub(super) assign: bool,
     /// Runtime of each side: current-thread, multi-thread (a thread a processor) or multi-thread:N
     #[arg(long, value_name = "RUNTIME", default_value_t = RuntimeKind::CurrentThread,
           value_parser = RuntimeKind::parse)]
@@ -28,11 +32,11 @@ pub(super) struct GrpcOptions {
 
 impl GrpcOptions {
     pub(super) fn settings(&self) -> GrpcSettings {
-        let Self { serialized, tls, runtime, server_threads } = *self;
+        let Self { serialized, tls, assign, runtime, server_threads } = *self;
         let server_runtime = match server_threads {
             Some(threads) => RuntimeKind::MultiThread { threads: Some(threads) },
             None => runtime,
         };
-        GrpcSettings { serialized, tls, runtime, server_runtime }
+        GrpcSettings { serialized, tls, assign, runtime, server_runtime }
     }
 }

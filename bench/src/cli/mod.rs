@@ -1,5 +1,6 @@
 //! The `fabricbench` command: arguments in, plan out. A file a subcommand.
 
+mod diagnose;
 mod grpc;
 mod local_server;
 mod memory;
@@ -38,6 +39,8 @@ enum Command {
     Serve(serve::ServeArguments),
     /// Measure against a server, or against a server process on this host
     Run(Box<run::RunArguments>),
+    /// Say where the bandwidth of a path goes: link, sockets, gRPC, serialization, copies, processors
+    Diagnose(diagnose::DiagnoseArguments),
     /// Show what this host has, and which transports that makes possible
     Probe(probe::ProbeArguments),
     /// List the models whose tensors come with the program
@@ -87,6 +90,7 @@ pub fn main() -> ExitCode {
     let exit = match command {
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Run(run) => run::run(&run, &arguments),
+        Command::Diagnose(arguments) => diagnose::diagnose(&arguments),
         Command::Probe(arguments) => probe::probe(&arguments),
         Command::Models(arguments) => models::models(&arguments),
     };

@@ -5,7 +5,7 @@ mod environment;
 mod path;
 mod sockets;
 
-pub use cpu::CpuTime;
+pub use cpu::{CpuTime, RunDelay};
 pub use environment::{allocates_by, environment, is_emulated_machine};
 pub use path::{PathWatch, Payload};
 pub use sockets::connections;

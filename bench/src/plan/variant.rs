@@ -27,6 +27,8 @@ pub enum Axis {
     Serialized,
     /// Connections encrypted, or not.
     Tls,
+    /// Messages copied to their place by the server, or not.
+    Assign,
     /// What runs the client's side of gRPC, and the server's.
     Runtime,
     /// Threads of the server's side of gRPC.
@@ -54,12 +56,15 @@ pub enum Axis {
 type Row = (Axis, &'static str, fn(&TransportName, Pattern) -> bool);
 
 /// Axis, its name, and whether it means anything to a transport in a pattern.
-const TABLE: [Row; 16] = [
+const TABLE: [Row; 17] = [
     (Axis::Depth, "depth", has_depth),
     (Axis::Threads, "threads", |_, pattern| pattern != Pattern::Ps),
     (Axis::Connections, "connections", has_connections),
     (Axis::Serialized, "serialized", is_tonic),
     (Axis::Tls, "tls", is_tonic),
+    (Axis::Assign, "assign", |transport, pattern| {
+        is_tonic(transport, pattern) && pattern == Pattern::Bandwidth
+    }),
     (Axis::Runtime, "runtime", is_tonic),
     (Axis::ServerThreads, "server-threads", is_tonic),
     (Axis::Qp, "qp", is_pipelined),
@@ -313,7 +318,9 @@ mod tests {
         let fitted = [&["depth"][..], &streams].concat();
         let of_grpc = ["serialized", "tls", "runtime", "server-threads"];
         let grpc = [&fitted[..], &of_grpc].concat();
-        assert_eq!(touching("grpc@ipoib", Pattern::Bandwidth), grpc);
+        assert_eq!(touching("grpc@ipoib", Pattern::Calls), grpc);
+        let push = [&fitted[..], &["serialized", "tls", "assign"], &of_grpc[2..]].concat();
+        assert_eq!(touching("grpc@ipoib", Pattern::Bandwidth), push);
         assert_eq!(touching("grpc@ipoib", Pattern::Latency), [&["threads"][..], &of_grpc].concat());
         assert_eq!(touching("tcp@ipoib", Pattern::Bandwidth), streams);
         for pattern in [Pattern::Fetch, Pattern::Calls] {

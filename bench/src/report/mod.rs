@@ -5,7 +5,7 @@ mod csv;
 mod file;
 mod long;
 mod notes;
-mod number;
+pub(crate) mod number;
 mod perftest;
 mod schema;
 mod table;

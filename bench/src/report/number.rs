@@ -1,7 +1,7 @@
 //! Figures as people read them: three significant digits, no exponent.
 
 /// A figure with three significant digits and thousands separators; `-` where there is none.
-pub(super) fn figure(value: Option<f64>) -> String {
+pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value else { return "-".to_owned() };
     let decimals = match value.abs() {
         size if size >= 100.0 => 0,

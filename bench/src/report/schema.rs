@@ -361,12 +361,19 @@ pub struct Proof {
 /// Processor time of both processes while the cell was measured, in nanoseconds: warm-up included,
 /// so of `settings.warm_up_messages + settings.messages` messages. The server's runs from the start
 /// of the slice until it is told to stop, and so holds some set-up and waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CpuCost {
     /// Of the client.
     pub client_ns: u64,
     /// Of the server.
     pub server_ns: u64,
+    /// In which threads of the client were ready to run and had no processor; absent where the kernel
+    /// does not tell. Of several measuring threads, which have ended when it is read, not theirs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_waiting_ns: Option<u64>,
+    /// The same of the server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_waiting_ns: Option<u64>,
 }
 
 /// Messages whose content was compared with what was sent. Of a message that is written, the bytes

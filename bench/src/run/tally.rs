@@ -59,7 +59,11 @@ impl Tally {
             returned: 0,
             counters: None,
             tcp: None,
-            cpu: CpuCost { client_ns: 0, server_ns: 0 },
+            cpu: CpuCost {
+                client_waiting_ns: Some(0),
+                server_waiting_ns: Some(0),
+                ..CpuCost::default()
+            },
             payload: PayloadCheck { verified_messages: 0, corrupt_messages: 0 },
             settings: BTreeMap::new(),
             rounds: Vec::new(),
@@ -103,6 +107,9 @@ impl Tally {
         self.elapsed += slice.elapsed;
         self.cpu.client_ns += slice.cpu.client_ns;
         self.cpu.server_ns += slice.cpu.server_ns;
+        let both = |all: Option<u64>, one: Option<u64>| Some(all? + one?);
+        self.cpu.client_waiting_ns = both(self.cpu.client_waiting_ns, slice.cpu.client_waiting_ns);
+        self.cpu.server_waiting_ns = both(self.cpu.server_waiting_ns, slice.cpu.server_waiting_ns);
         self.payload.verified_messages += slice.payload.verified_messages;
         self.payload.corrupt_messages += slice.payload.corrupt_messages;
         self.settings = slice.settings;
@@ -347,7 +354,7 @@ mod tests {
             counters: counters.clone(),
             peer_counters: counters,
             tcp: None,
-            cpu: CpuCost { client_ns: 1, server_ns: 2 },
+            cpu: CpuCost { client_ns: 1, server_ns: 2, ..CpuCost::default() },
             payload: PayloadCheck { verified_messages: 1, corrupt_messages: 0 },
             settings: BTreeMap::new(),
         })

@@ -45,6 +45,9 @@ pub struct Observation {
     pub counters: Counters,
     /// Processor time of the server process, in nanoseconds.
     pub cpu_ns: u64,
+    /// Time in which its threads were ready to run and had no processor, in nanoseconds.
+    #[serde(default)]
+    pub waiting_ns: Option<u64>,
     /// What went wrong on its side.
     pub error: Option<String>,
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    observe::{self, CpuTime, PathWatch, Payload as PayloadMoved},
+    observe::{self, CpuTime, PathWatch, Payload as PayloadMoved, RunDelay},
     plan::{GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
     report::{CpuCost, Path, PayloadCheck, TcpRecord},
     transport::{
@@ -275,9 +275,9 @@ impl<C: Clock + Sync> Initiating<C> {
             }
             conversation.start()?;
             let watch = PathWatch::begin(&path).map_err(SliceError::Failed)?;
-            let cpu = CpuTime::now();
+            let (cpu, delay) = (CpuTime::now(), RunDelay::now());
             let look = || {
-                let cpu = cpu.elapsed_ns();
+                let cpu = (cpu.elapsed_ns(), delay.elapsed_ns());
                 Ok((cpu, connections(conversation, &listeners, asked)?))
             };
             let (driven, (cpu, tcp)) = drive(&self.clock, slice, initiators, look)?;
@@ -327,7 +327,12 @@ impl<C: Clock + Sync> Initiating<C> {
             counters,
             peer_counters: observation.counters,
             tcp,
-            cpu: CpuCost { client_ns: cpu, server_ns: observation.cpu_ns },
+            cpu: CpuCost {
+                client_ns: cpu.0,
+                client_waiting_ns: cpu.1,
+                server_ns: observation.cpu_ns,
+                server_waiting_ns: observation.waiting_ns,
+            },
             payload,
             settings,
         })

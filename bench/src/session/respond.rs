@@ -12,7 +12,7 @@ use super::{
     ip_path::describe,
 };
 use crate::{
-    observe::{self, CpuTime, PathWatch, Payload as PayloadMoved},
+    observe::{self, CpuTime, PathWatch, Payload as PayloadMoved, RunDelay},
     plan::{Cell, Payload, TransportName},
     report::{Path, TcpSide},
     transport::{
@@ -36,7 +36,7 @@ pub struct Serving {
     workers: Vec<Worker>,
     // Only of RDMA.
     devices: Vec<DeviceWatch>,
-    begun: Option<(Result<PathWatch, String>, CpuTime)>,
+    begun: Option<(Result<PathWatch, String>, CpuTime, RunDelay)>,
 }
 
 /// The most threads that a client may ask for.
@@ -212,7 +212,7 @@ impl Serving {
 
     /// Reads the counters: from here on, traffic is the slice's.
     pub fn start(&mut self) {
-        self.begun = Some((PathWatch::begin(&self.path), CpuTime::now()));
+        self.begun = Some((PathWatch::begin(&self.path), CpuTime::now(), RunDelay::now()));
     }
 
     /// What the kernel knows of the slice's connections.
@@ -226,7 +226,8 @@ impl Serving {
     /// Ends the slice. `messages` were sent by the client, if all went well there.
     #[must_use]
     pub fn finish(mut self, messages: Option<u64>) -> Observation {
-        let cpu_ns = self.begun.as_ref().map_or(0, |(_, cpu)| cpu.elapsed_ns());
+        let cpu_ns = self.begun.as_ref().map_or(0, |(_, cpu, _)| cpu.elapsed_ns());
+        let waiting_ns = self.begun.as_ref().and_then(|(.., delay)| delay.elapsed_ns());
         let served = self.end();
         let mut error = None;
         let received = served.unwrap_or_else(|failed| {
@@ -234,18 +235,18 @@ impl Serving {
             Received::default()
         });
         let counters = match (self.begun.take(), messages) {
-            (Some((Ok(watch), _)), Some(messages)) => {
+            (Some((Ok(watch), ..)), Some(messages)) => {
                 // Of what may be lost, only what arrived has passed here.
                 let messages = if self.cell.is_lossy() { received.messages } else { messages };
                 watch.finish(PayloadMoved::by_responder(&self.cell, messages, received.returned))
             }
-            (Some((Err(reason), _)), Some(_)) => {
+            (Some((Err(reason), ..)), Some(_)) => {
                 error.get_or_insert(reason);
                 crate::report::Counters::default()
             }
             _ => crate::report::Counters::default(),
         };
-        Observation { received, counters, cpu_ns, error }
+        Observation { received, counters, cpu_ns, waiting_ns, error }
     }
 
     fn end(&mut self) -> Result<Received, TransportError> {

@@ -52,18 +52,20 @@ impl Settings {
         if self.connections > 1 && !Axis::Connections.touches(&cell.transport, cell.pattern) {
             return Some(without_connections(cell));
         }
-        let GrpcSettings { serialized, tls, runtime, server_runtime } = self.grpc;
+        let GrpcSettings { serialized, tls, assign, runtime, server_runtime } = self.grpc;
         let single = RuntimeKind::CurrentThread;
         for (axis, is_given, value) in [
             (Axis::Serialized, serialized, "yes"),
             (Axis::Tls, tls, "yes"),
+            (Axis::Assign, assign, "yes"),
             (Axis::Runtime, runtime != single, "RUNTIME"),
             (Axis::ServerThreads, server_runtime != single, "N"),
         ] {
             if is_given && !axis.touches(&cell.transport, cell.pattern) {
-                let transport = &cell.transport;
+                let Cell { transport, pattern, .. } = cell;
                 return Some(format!(
-                    "--{axis}: {transport} has no such thing, which grpc@PATH and grpc-stock@PATH have; \
+                    "--{axis}: {transport} has no such thing in the pattern {pattern}, which grpc@PATH \
+                     and grpc-stock@PATH have; \
                      leave one of them out, or give --sweep {axis}={value}, which leaves others as they \
                      are"
                 ));

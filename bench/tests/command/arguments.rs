@@ -43,6 +43,10 @@ fn are_refused_in_one_line() {
         ("run --transport tcp@lo --server-threads 2", &["--server-threads", "tcp@loopback"]),
         ("run --runtime threads:2", &["--runtime", "threads:2", "multi-thread:N"]),
         ("run --tls --sweep tls=no", &["--sweep tls", "one value as well"]),
+        ("diagnose --line-rate fast", &["--line-rate", "`fast`", "10G"]),
+        ("diagnose --path a/b", &["--path", "`a/b`", "ethernet"]),
+        ("diagnose --connections 0", &["--connections", "0"]),
+        ("run --transport tcp@lo --assign", &["--assign", "tcp@loopback", "grpc-stock@PATH"]),
         ("run --connections 0", &["--connections", "0", "256"]),
         (
             "run --transport tcp@lo --pattern latency --connections 2",

@@ -1,6 +1,6 @@
 //! Two hosts of a cluster, each a network namespace.
 
-use std::{collections::BTreeMap, fs, process::Command};
+use std::{collections::BTreeMap, fs, process::Command, time::Duration};
 
 use fabricbench_emulated_ipoib::{End, Error, LARGEST_MTU, Link, Namespace};
 
@@ -25,7 +25,12 @@ pub struct Moved {
 impl Cluster {
     /// `None` where the test may not make one, and need not.
     pub fn new() -> Option<Self> {
-        let made = Self::make().inspect_err(|error| {
+        Self::with_delay(Duration::ZERO)
+    }
+
+    /// As [`new`](Self::new), with packets on the emulated IPoIB link `delay` on their way.
+    pub fn with_delay(delay: Duration) -> Option<Self> {
+        let made = Self::make(delay).inspect_err(|error| {
             let demanded =
                 std::env::var("FABRICBENCH_DEVICE_TESTS").is_ok_and(|value| value == "1");
             assert!(!demanded, "FABRICBENCH_DEVICE_TESTS=1, but {error}");
@@ -34,7 +39,7 @@ impl Cluster {
         made.ok()
     }
 
-    fn make() -> Result<Self, Error> {
+    fn make(delay: Duration) -> Result<Self, Error> {
         let (here, there) = (Namespace::new()?, Namespace::new()?);
         let end = |namespace, host: u8| End {
             name: "ib0".to_owned(),
@@ -43,7 +48,7 @@ impl Cluster {
                 .map(|address| address.parse().unwrap())
                 .to_vec(),
         };
-        let link = Link::up(&end(&here, 1), &end(&there, 2), LARGEST_MTU, |_| {})?;
+        let link = Link::up_delayed(&end(&here, 1), &end(&there, 2), LARGEST_MTU, delay, |_| {})?;
         let peer = there.path();
         here.within(|| {
             // One hardware address for both ends of a side: a packet meant for one may come by the
@@ -84,6 +89,12 @@ impl Cluster {
     /// Runs a client on the first host to its end.
     pub fn run(&self, server: &Server, options: &str) -> Finished {
         self.start(server, options).end()
+    }
+
+    /// Diagnoses from the first host to its end.
+    pub fn diagnose(&self, server: &Server, options: &str) -> Finished {
+        let mut command = fabricbench(&format!("diagnose {} {options}", server.address));
+        self.here.within(|| Running::start(&mut command)).unwrap().end()
     }
 
     /// The kernel's own statistics of every interface on both hosts.

@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::configure::Configuration;
@@ -48,6 +49,24 @@ impl Link {
     where
         F: Fn(Error) + Clone + Send + 'static,
     {
+        Self::up_delayed(local, peer, mtu, Duration::ZERO, on_end)
+    }
+
+    /// As [`up`](Self::up), with each packet `delay` on its way: a long link.
+    ///
+    /// # Errors
+    ///
+    /// As [`up`](Self::up).
+    pub fn up_delayed<F>(
+        local: &End<'_>,
+        peer: &End<'_>,
+        mtu: u32,
+        delay: Duration,
+        on_end: F,
+    ) -> Result<Self, Error>
+    where
+        F: Fn(Error) + Clone + Send + 'static,
+    {
         let (local_device, local_configuration) = make(local, mtu)?;
         let (peer_device, peer_configuration) = make(peer, mtu)?;
         let (local_device, peer_device) = (Arc::new(local_device), Arc::new(peer_device));
@@ -64,7 +83,12 @@ impl Link {
             let (source, sink) = (source.name.clone(), sink.name.clone());
             let carrier = thread::Builder::new()
                 .name(format!("from-{source}"))
-                .spawn(move || on_end(carry(&source, &from, &sink, &to)))
+                .spawn(move || {
+                    on_end(match delay {
+                        Duration::ZERO => carry(&source, &from, &sink, &to),
+                        _ => carry_late(&source, &from, &sink, &to, delay),
+                    });
+                })
                 .map_err(|source| Error::Start { source })?;
             link.carriers.push(carrier);
         }
@@ -106,6 +130,41 @@ fn make(end: &End<'_>, mtu: u32) -> Result<(File, Configuration), Error> {
         Some(namespace) => namespace.within(work)?,
         None => work(),
     }
+}
+
+/// Packets on a long link at the most: more than any window holds. Then the interface's queue fills.
+const MOST_UNDER_WAY: usize = 4096;
+
+/// As [`carry`], each packet `delay` later.
+fn carry_late(source: &str, mut from: &File, sink: &str, mut to: &File, delay: Duration) -> Error {
+    let (depart, arrivals) = mpsc::sync_channel::<(Instant, Vec<u8>)>(MOST_UNDER_WAY);
+    thread::scope(|scope| {
+        let arriving = scope.spawn(move || {
+            for (due, packet) in arrivals {
+                thread::sleep(due.saturating_duration_since(Instant::now()));
+                match to.write(&packet) {
+                    Ok(_) => {}
+                    Err(error) if is_a_loss(&error) => {}
+                    Err(error) => return Some(ended("write to", sink, error)),
+                }
+            }
+            None
+        });
+        let mut packet = vec![0; tun::LONGEST_PACKET];
+        let departed = loop {
+            let length = match from.read(&mut packet) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => break Some(ended("read from", source, error)),
+            };
+            if depart.send((Instant::now() + delay, packet[..length].to_vec())).is_err() {
+                break None;
+            }
+        };
+        drop(depart);
+        let arrived = arriving.join().ok().flatten();
+        arrived.or(departed).unwrap_or_else(|| Error::Vanished { name: sink.to_owned() })
+    })
 }
 
 /// Carries packets one way until the link ends, and says why it did.

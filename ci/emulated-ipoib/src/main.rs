@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use clap::Parser;
 use fabricbench_emulated_ipoib::{Address, End, Error, LARGEST_MTU, Link, Namespace, SMALLEST_MTU};
@@ -38,6 +39,10 @@ struct Arguments {
         value_parser = clap::value_parser!(u32).range(i64::from(SMALLEST_MTU)..=i64::from(LARGEST_MTU))
     )]
     mtu: u32,
+    /// Time that each packet is on its way, in milliseconds: a long link
+    #[arg(long, value_name = "MS", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(..=10_000))]
+    delay: u32,
 }
 
 fn main() -> ExitCode {
@@ -71,7 +76,8 @@ fn run(arguments: Arguments) -> Result<(), Error> {
         namespace: Some(&namespace),
         addresses: arguments.peer_address,
     };
-    let _link = Link::up(&local, &peer, arguments.mtu, move |error| {
+    let delay = Duration::from_millis(arguments.delay.into());
+    let _link = Link::up_delayed(&local, &peer, arguments.mtu, delay, move |error| {
         let _ = end.send(Err(error));
     })?;
 

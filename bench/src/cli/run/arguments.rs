@@ -109,7 +109,7 @@ pub(in crate::cli) struct RunArguments {
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CONNECTIONS)))]
     pub(super) connections: u32,
     /// Vary a setting, in all combinations with others that are: depth=1:64:x4, threads=1,2,
-    /// connections=1:8:x2, serialized=no,yes, tls=no,yes, runtime, server-threads, qp=1,4, post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
+    /// connections=1:8:x2, serialized=no,yes, tls=no,yes, assign, runtime, server-threads, qp=1,4, post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
     #[arg(long, value_name = "AXIS=VALUES", value_parser = parse_varied)]
     pub(super) sweep: Vec<Varied>,
     /// Search for the post list, completion moderation, depth and inline size in which each verbs

@@ -17,7 +17,7 @@ use crate::{
 /// Time between two tries to reach a server that is waited for.
 const WAIT_INTERVAL: Duration = Duration::from_millis(200);
 
-pub(super) fn connect(
+pub(in crate::cli) fn connect(
     arguments: &RunArguments,
     here: &Host,
     stop: &StopSignal,
@@ -61,7 +61,7 @@ pub(super) fn connect(
 ///
 /// # Errors
 /// The client's processor cannot be had.
-pub(super) fn initiating(
+pub(in crate::cli) fn initiating(
     arguments: &RunArguments,
     mut variants: Variants,
     here: &Host,

@@ -46,7 +46,7 @@ pub(super) fn plan_record(arguments: &RunArguments, plan: &Plan) -> PlanRecord {
     }
 }
 
-pub(super) fn document(arguments: &RunArguments, plan: &Plan, here: &Host) -> Document {
+pub(in crate::cli) fn document(arguments: &RunArguments, plan: &Plan, here: &Host) -> Document {
     Document {
         schema: SCHEMA.to_owned(),
         fabricbench: env!("CARGO_PKG_VERSION").to_owned(),

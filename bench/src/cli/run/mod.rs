@@ -9,14 +9,18 @@ mod warning;
 
 use std::ffi::OsString;
 
-pub(super) use arguments::RunArguments;
+pub(super) use self::{
+    arguments::RunArguments,
+    connect::{connect, initiating},
+    document::document,
+    sweep::variants,
+};
 
 use self::{
     arguments::Format,
-    connect::{connect, initiating},
-    document::{document, plan_record},
+    document::plan_record,
     plan::{plan, refuse_impossible, seed},
-    sweep::{sweep, variants},
+    sweep::sweep,
     warning::{cut_moderation, most_polling, warnings},
 };
 use super::{Exit, Failure, complain, print, progress::Shown, serve::stop_on_signals};

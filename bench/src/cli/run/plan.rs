@@ -58,9 +58,11 @@ pub(super) fn plan(
         .buffered(&arguments.buffers, &shared)
         .swept(sweep.clone());
     // What a row of gRPC is must stand in it, wherever it is shown.
-    for (axis, is_given) in
-        [(Axis::Serialized, arguments.grpc.serialized), (Axis::Tls, arguments.grpc.tls)]
-    {
+    for (axis, is_given) in [
+        (Axis::Serialized, arguments.grpc.serialized),
+        (Axis::Tls, arguments.grpc.tls),
+        (Axis::Assign, arguments.grpc.assign),
+    ] {
         let touched = plan.cells.iter_mut();
         for cell in touched.filter(|cell| axis.touches(&cell.transport, cell.pattern)) {
             if is_given {

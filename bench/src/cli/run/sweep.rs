@@ -102,7 +102,7 @@ fn is_given(words: &[OsString], axis: Axis) -> bool {
 ///
 /// # Errors
 /// An axis that touches nothing that is planned; a value that its option does not take.
-pub(super) fn variants(
+pub(in crate::cli) fn variants(
     arguments: &RunArguments,
     words: &[OsString],
     plan: &Plan,

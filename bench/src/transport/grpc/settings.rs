@@ -14,6 +14,10 @@ pub struct GrpcSettings {
     pub serialized: bool,
     /// Whether connections are encrypted.
     pub tls: bool,
+    /// Whether the server copies every message that it receives in a push to one place, as an
+    /// assignment to a tensor does.
+    #[serde(default)]
+    pub assign: bool,
     /// The client's runtime.
     pub runtime: RuntimeKind,
     /// The server's.
