@@ -19,6 +19,10 @@ pub(super) const CONTROL_BYTES: usize = 32;
 /// the transfer.
 const RECEIVE_MEMORY: usize = 64 << 10;
 
+/// The receives that share no slot where others do: one of them takes the first message, which is
+/// compared, and which no control message that comes meanwhile may overwrite.
+const APART: usize = 2;
+
 /// Which of a side's two memories a place is in. Memory on the device itself (`--device-memory`) has
 /// no address in this process, so that nothing can be received into it and the processor reaches
 /// it by calls of the provider alone.
@@ -73,7 +77,9 @@ pub(super) struct Shape {
 pub(super) struct Layout {
     align: usize,
     slot: usize,
-    slots: usize,
+    // Those of the first receives, which share none, and those that all others go round.
+    apart: usize,
+    ring: usize,
     header: usize,
     message: usize,
     lanes: usize,
@@ -91,26 +97,27 @@ impl Layout {
         let Some(slot) = slot.checked_next_multiple_of(align) else {
             return Err(no_memory(lanes, size));
         };
-        let slots = match shape.shared {
-            true => receives.min(RECEIVE_MEMORY / lanes.max(1) / slot).max(1),
-            false => receives.max(1),
+        let room = (RECEIVE_MEMORY / lanes.max(1) / slot).max(1);
+        let (apart, ring) = match shape.shared && receives > room {
+            true => (APART, room),
+            false => (0, receives.max(1)),
         };
         // A result of an atomic is no longer than a line.
         let message = size.max(1).checked_next_multiple_of(align);
         let length = message.and_then(|message| {
             let others = message.checked_mul(2)?.checked_add(2 * align)?;
-            let lane = slot.checked_mul(slots)?.checked_add(others)?;
+            let lane = slot.checked_mul(apart + ring)?.checked_add(others)?;
             lane.checked_mul(lanes)?.checked_add(LINE)
         });
         let (Some(message), Some(_)) = (message, length) else {
             return Err(no_memory(lanes, size));
         };
-        Ok(Self { align, slot, slots, header, message, lanes, watched })
+        Ok(Self { align, slot, apart, ring, header, message, lanes, watched })
     }
 
     /// Bytes of a lane's receives.
     fn receives(&self) -> usize {
-        (self.slot * self.slots).next_multiple_of(self.align)
+        (self.slot * (self.apart + self.ring)).next_multiple_of(self.align)
     }
 
     /// Where a lane's part of a memory begins.
@@ -136,7 +143,12 @@ impl Layout {
     /// Where the receive with this number is posted.
     #[inline]
     pub(super) fn receive(&self, lane: usize, number: u64) -> Place {
-        let slot = (number % self.slots as u64) as usize;
+        let apart = self.apart as u64;
+        let slot = match number.checked_sub(apart) {
+            None => number,
+            Some(after) => apart + after % self.ring as u64,
+        };
+        let slot = usize::try_from(slot).unwrap_or(0);
         self.lane(Area::Host, lane).plus(self.slot * slot)
     }
 
@@ -212,7 +224,7 @@ mod tests {
         let mut places = vec![(layout.control(), CONTROL_BYTES)];
         let size = shape.size;
         for lane in 0..shape.lanes as usize {
-            for number in 0..layout.slots as u64 {
+            for number in 0..(layout.apart + layout.ring) as u64 {
                 let (slot, bytes) = (layout.receive(lane, number), layout.receive_bytes() as usize);
                 let content = (shape.received as usize).max(CONTROL_BYTES);
                 let end = layout.received(lane, number).offset + content;
@@ -292,12 +304,21 @@ mod tests {
     fn receives_share_slots_where_memory_is_short() {
         let shape = Shape { size: 1 << 15, received: 1 << 15, receives: 512, ..SHAPE };
         let layout = Layout::new(&shape).unwrap();
-        assert_eq!(layout.slots, 2);
-        assert_eq!(layout.receive(0, 0), layout.receive(0, 2));
+        assert_eq!((layout.apart, layout.ring), (2, 2));
+        assert_eq!(layout.receive(0, 2), layout.receive(0, 4));
         let large = Shape { size: 1 << 23, received: 1 << 23, ..shape };
-        assert_eq!(Layout::new(&large).unwrap().slots, 1);
+        let large = Layout::new(&large).unwrap();
+        assert_eq!(large.ring, 1);
+        for layout in [layout, large] {
+            for first in [0, 1] {
+                let others = (0..600).filter(|&number| number != first);
+                for number in others {
+                    assert_ne!(layout.receive(0, number), layout.receive(0, first), "{number}");
+                }
+            }
+        }
         let apart = Layout::new(&Shape { receives: 5, shared: false, ..shape }).unwrap();
-        assert_eq!(apart.slots, 5);
+        assert_eq!((apart.apart, apart.ring), (0, 5));
     }
 
     #[test]

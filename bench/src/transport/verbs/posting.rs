@@ -24,7 +24,7 @@ impl Pair {
         (0..u64::from(self.receives)).try_for_each(|receive| self.post_receive(lane, receive))
     }
 
-    /// Posts the receive with this number; its slot is the number modulo the slots.
+    /// Posts the receive with this number; its slot follows from the number.
     #[inline]
     pub(super) fn post_receive(&self, lane: usize, number: u64) -> Result<(), TransportError> {
         let Some(Lane { queue_pair, regions, .. }) = self.lanes.get(lane) else { return Ok(()) };
