@@ -96,6 +96,10 @@ impl Load {
     fn wanted(self) -> f64 {
         self.running + self.waiting.unwrap_or(0.0)
     }
+
+    fn is_starved(self) -> bool {
+        self.waiting.is_some_and(|waiting| waiting >= STARVED)
+    }
 }
 
 /// What one step measured.
@@ -119,6 +123,13 @@ pub struct Figure {
     pub rtt_us: Option<f64>,
     /// HTTP/2's flow-control window in bytes.
     pub http2_window: Option<f64>,
+}
+
+impl Figure {
+    /// Whether a side waited for a processor more than it may.
+    fn is_starved(&self) -> bool {
+        [self.client, self.server].into_iter().flatten().any(Load::is_starved)
+    }
 }
 
 /// The figures of all steps. Absent is what was not measured.
@@ -283,6 +294,8 @@ fn of_grpc(figures: &Figures, tcp: &Figure) -> Vec<Finding> {
 
 fn step(cause: Cause, name: &str, figure: &Figure, before: &str, than: &Figure) -> Finding {
     let left = figure.bytes_per_s / than.bytes_per_s;
+    // What waits for others says nothing of what it costs itself.
+    let cause = if figure.is_starved() { Cause::Processor } else { cause };
     let processor = match full(figure, true) {
         Some(full) => format!("; {full}"),
         None => "; no processor is full".to_owned(),
@@ -356,8 +369,7 @@ fn full(figure: &Figure, server: bool) -> Option<String> {
     let sides = [("client", figure.client), ("server", figure.server.filter(|_| server))];
     let loads = sides.into_iter().filter_map(|(side, load)| Some((side, load?)));
     let (side, load) = loads.max_by(|one, other| one.1.wanted().total_cmp(&other.1.wanted()))?;
-    let is_starved = load.waiting.is_some_and(|waiting| waiting >= STARVED);
-    (is_starved || load.wanted() >= FULL).then(|| match load.waiting {
+    (load.is_starved() || load.wanted() >= FULL).then(|| match load.waiting {
         Some(waiting) if waiting >= SHARED => format!(
             "the {side} used {} of one and waited for it in {} of the time: others run there, or its \
              share is limited",
@@ -514,6 +526,10 @@ mod tests {
         let starved = |gigabits| busy(at(gigabits), 0.1, 0.6);
         let waiting = Figures { line: None, tcp: vec![(1, starved(2.0))], ..healthy() };
         assert_eq!(causes(&waiting), [Cause::Processor], "both sides wait in turns");
+        // TCP of one socket kept its rate, and gRPC had to wait for others.
+        let late = Figures { grpc: vec![(1, starved(4.0))], serialized: None, ..healthy() };
+        assert_eq!(causes(&late)[0], Cause::Processor);
+        assert!(verdict(&late)[0].text.contains("others run there"));
         let first = &verdict(&figures)[0];
         assert_eq!(first.cause, Cause::Processor);
         assert!(first.text.contains("used 50 % of one and waited"), "{}", first.text);
