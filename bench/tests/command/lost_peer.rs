@@ -69,10 +69,12 @@ lost! {
     tcp_bandwidth: "tcp@loopback", "bandwidth -s 8,64K,1M";
     tcp_bidirectional: "tcp@loopback", "bidirectional -s 8,64K,1M";
     tcp_fetch: "tcp@loopback", "fetch -s 8,64K,1M";
+    tcp_connections: "tcp@loopback", "bandwidth --connections 3 -s 8,64K,1M";
     grpc_latency: "grpc@loopback", "latency -s 8,64,128";
     grpc_bandwidth: "grpc@loopback", "bandwidth -s 8,64K,1M";
     grpc_bidirectional: "grpc@loopback", "bidirectional -s 8,64K,1M";
     grpc_fetch: "grpc@loopback", "fetch -s 8,64K,1M";
+    grpc_connections: "grpc@loopback", "bandwidth --connections 3 -s 8,64K,1M";
     grpc_stock_bandwidth: "grpc-stock@loopback", "bandwidth -s 8,64K,1M";
     grpc_lean_latency: "grpc-lean@loopback", "latency -s 8,64,128";
     grpc_lean_bandwidth: "grpc-lean@loopback", "bandwidth -s 8,64K,1M";

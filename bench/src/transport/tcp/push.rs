@@ -57,7 +57,9 @@ impl Spread {
             let count = self.lanes.len();
             for turn in (self.turn..count).chain(0..self.turn) {
                 let lane = &mut self.lanes[turn];
-                lane.write()?;
+                if lane.write()? {
+                    clock = Turns::new(Some(patience));
+                }
                 if !lane.message.is_empty() || !lane.has_room {
                     continue;
                 }
@@ -68,28 +70,31 @@ impl Spread {
                 }
                 lane.message.take_back();
             }
-            self.wait(&mut clock, patience)?;
+            self.wait(&mut clock)?;
         }
     }
 
-    /// Sleeps until a lane has room.
-    fn wait(&mut self, clock: &mut Turns, patience: Patience) -> Result<(), TransportError> {
+    /// Sleeps until a lane has room that had none. The clock runs until bytes have gone: room alone
+    /// is none.
+    fn wait(&mut self, clock: &mut Turns) -> Result<(), TransportError> {
+        if !clock.turn(&self.stop)? {
+            return Err(TransportError::Failed(
+                "the receiver takes no more bytes; the data path may be cut".to_owned(),
+            ));
+        }
+        // One that has room has nothing to send, and would be ready at once, again and again.
+        let full = |lane: &&Lane| !lane.has_room;
+        let streams = self.lanes.iter().filter(full).map(|lane| &lane.stream);
         let mut sockets: Vec<_> =
-            self.lanes.iter().map(|lane| PollFd::new(&lane.stream, PollFlags::OUT)).collect();
+            streams.map(|stream| PollFd::new(stream, PollFlags::OUT)).collect();
         match poll(&mut sockets, Some(&timespec(TURN))).map_err(io::Error::from) {
             Err(error) if !again(&error) => return Err(io_failed("wait for the socket", &error)),
             Ok(_) | Err(_) => {}
         }
         let ready: Vec<bool> = sockets.iter().map(|socket| !socket.revents().is_empty()).collect();
-        if ready.contains(&true) {
-            *clock = Turns::new(Some(patience));
-        } else if !clock.turn(&self.stop)? {
-            return Err(TransportError::Failed(
-                "the receiver takes no more bytes; the data path may be cut".to_owned(),
-            ));
-        }
-        for (lane, ready) in self.lanes.iter_mut().zip(ready) {
-            lane.has_room |= ready;
+        let full = self.lanes.iter_mut().filter(|lane| !lane.has_room);
+        for (lane, ready) in full.zip(ready) {
+            lane.has_room = ready;
         }
         Ok(())
     }
@@ -99,12 +104,14 @@ impl Spread {
         let mut clock = Turns::new(Some(patience));
         loop {
             for lane in &mut self.lanes {
-                lane.write()?;
+                if lane.write()? {
+                    clock = Turns::new(Some(patience));
+                }
             }
             if self.lanes.iter().all(|lane| lane.message.is_empty()) {
                 break;
             }
-            self.wait(&mut clock, patience)?;
+            self.wait(&mut clock)?;
         }
         for Lane { stream, .. } in &mut self.lanes {
             write_all(stream, &[CONFIRM], &self.stop, Some(patience))?;
@@ -123,5 +130,57 @@ impl Spread {
             all = all + counts(&confirmed)?;
         }
         Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Read as _,
+        net::{Ipv4Addr, TcpListener},
+        thread,
+        time::Duration,
+    };
+
+    use super::*;
+    use crate::transport::StopReason;
+
+    /// Two connections of which only the second one's receiver reads, with a message on its way over
+    /// each.
+    fn stalled(stop: &StopSignal) -> (Spread, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut connect = || {
+            let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            near.set_read_timeout(Some(TURN)).unwrap();
+            near.set_write_timeout(Some(TURN)).unwrap();
+            (near, listener.accept().unwrap().0)
+        };
+        let ((first, deaf), (second, mut reader)) = (connect(), connect());
+        thread::spawn(move || {
+            let mut room = vec![0; 1 << 20];
+            while reader.read(&mut room).is_ok_and(|length| length > 0) {}
+        });
+        let message = Outgoing::new(vec![vec![0; 64 << 20]]);
+        let mut spread = Spread::new(vec![first, second], &message, stop.clone());
+        for _ in 0..2 {
+            spread.send(Patience(Duration::from_secs(20))).unwrap();
+        }
+        (spread, deaf)
+    }
+
+    #[test]
+    fn a_stalled_connection_among_others_is_given_up() {
+        let (mut spread, _deaf) = stalled(&StopSignal::new());
+        let error = spread.confirm(Patience(Duration::from_millis(300))).unwrap_err();
+        assert!(error.to_string().contains("takes no more bytes"), "{error}");
+    }
+
+    #[test]
+    fn the_end_is_seen_while_a_connection_is_stalled() {
+        let stop = StopSignal::new();
+        let (mut spread, _deaf) = stalled(&stop);
+        stop.give(StopReason::Interrupted);
+        let error = spread.confirm(Patience(Duration::from_secs(3600))).unwrap_err();
+        assert_eq!(error, TransportError::Stopped(StopReason::Interrupted));
     }
 }
