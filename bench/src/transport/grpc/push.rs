@@ -8,6 +8,8 @@ use std::{
 
 use fabricbench_grpc::{Client, Error, ExchangeStream, Message, PushStream};
 
+use futures_util::future::try_join_all;
+
 use crate::transport::Received;
 
 /// A push over each connection. A message goes over one of them, whichever has room, so that a slow
@@ -49,8 +51,8 @@ impl Pushes {
     /// What the server confirms of all of them.
     pub(super) async fn finish(self) -> Result<Received, Error> {
         let mut all = Received::default();
-        for stream in self.streams {
-            let summary = stream.finish().await?;
+        // All end at once: one after the other would take a round trip each, within the clock.
+        for summary in try_join_all(self.streams.into_iter().map(PushStream::finish)).await? {
             all.messages += summary.messages;
             all.bytes += summary.bytes;
         }
@@ -80,8 +82,8 @@ impl Exchanges {
     /// What the server confirms of all of them, and the messages that it sent, with their bytes.
     pub(super) async fn finish(self) -> Result<(Received, u64), Error> {
         let (mut all, mut bytes) = (Received::default(), 0);
-        for stream in self.streams {
-            let exchanged = stream.finish().await?;
+        // All end at once: a server pushes until its client has ended.
+        for exchanged in try_join_all(self.streams.into_iter().map(ExchangeStream::finish)).await? {
             all.messages += exchanged.sent.messages;
             all.bytes += exchanged.sent.bytes;
             all.returned += exchanged.received.messages;
