@@ -10,7 +10,7 @@ use super::{
     options::{parse_duration, parse_reply, parse_timeout},
     print,
     progress::{ProgressMode, Shown},
-    run::{connect, document, initiating, variants},
+    run::{connect, document, initiating, variants, warnings},
     serve::stop_on_signals,
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     report::Status,
     run::{Rules, RunError},
     session::{Host, ip_path},
-    transport::TransportError,
+    transport::{StopReason, TransportError},
 };
 
 #[derive(Debug, Args)]
@@ -94,12 +94,21 @@ pub(super) fn diagnose(arguments: &DiagnoseArguments) -> Result<Exit, Failure> {
     let stop = stop_on_signals()?;
     let here = Host::here().map_err(Failure::Error)?;
     let mut shown = Shown::new(arguments.progress);
-    let (mut client, _server) = connect(&run, &here, &stop, &shown)?;
+    let (mut client, _server) = match connect(&run, &here, &stop, &shown) {
+        Ok(connected) => connected,
+        Err(_) if stop.reason() == Some(StopReason::Interrupted) => {
+            complain(RunError::Interrupted);
+            return Ok(Exit::Interrupted);
+        }
+        Err(failure) => return Err(failure),
+    };
     let (path, line) = arguments.path(&here, &client.there, client.address)?;
     let plan = arguments.order(path).plan();
     let variants = variants(&run, &words, &plan)?;
     let mut document = document(&run, &plan, &here);
     document.server = Some(client.there.environment.clone());
+    // Nobody polls.
+    document.warnings = warnings(&here, &client.there, 0);
     let initiating = initiating(&run, variants, &here, &client, stop)?;
     let rules = Rules { warm_up: WarmUp::default(), patience: arguments.timeout, tune: false };
     let outcome =

@@ -206,7 +206,10 @@ pub fn verdict(figures: &Figures) -> Vec<Finding> {
     if is_limited {
         findings.push(socket(figures, &single, streams, &fastest));
     }
-    findings.extend(of_grpc(figures, &single));
+    // Of several sockets nothing is known that gRPC over one could be compared with.
+    if let Some(single) = one(&figures.tcp) {
+        findings.extend(of_grpc(figures, &single));
+    }
     // What a full processor would carry else is not known, and it explains what comes after it.
     let order = |finding: &Finding| match finding.cause {
         Cause::Processor => -1.0,
@@ -368,8 +371,9 @@ fn is_less(figure: &Figure, than: &Figure) -> bool {
 fn full(figure: &Figure, server: bool) -> Option<String> {
     let sides = [("client", figure.client), ("server", figure.server.filter(|_| server))];
     let loads = sides.into_iter().filter_map(|(side, load)| Some((side, load?)));
-    let (side, load) = loads.max_by(|one, other| one.1.wanted().total_cmp(&other.1.wanted()))?;
-    (load.is_starved() || load.wanted() >= FULL).then(|| match load.waiting {
+    let full = loads.filter(|(_, load)| load.is_starved() || load.wanted() >= FULL);
+    let (side, load) = full.max_by(|one, other| one.1.wanted().total_cmp(&other.1.wanted()))?;
+    Some(match load.waiting {
         Some(waiting) if waiting >= SHARED => format!(
             "the {side} used {} of one and waited for it in {} of the time: others run there, or its \
              share is limited",
@@ -526,6 +530,12 @@ mod tests {
         let starved = |gigabits| busy(at(gigabits), 0.1, 0.6);
         let waiting = Figures { line: None, tcp: vec![(1, starved(2.0))], ..healthy() };
         assert_eq!(causes(&waiting), [Cause::Processor], "both sides wait in turns");
+        // The one that waits is looked at, and not the one that is busier and has what it needs.
+        let client = Some(Load { running: 0.73, waiting: Some(0.02) });
+        let uneven = Figure { client, ..starved(2.0) };
+        let uneven = Figures { line: None, tcp: vec![(1, uneven)], ..healthy() };
+        assert_eq!(causes(&uneven)[0], Cause::Processor);
+        assert!(verdict(&uneven)[0].text.contains("the server used 10 %"));
         // TCP of one socket kept its rate, and gRPC had to wait for others.
         let late = Figures { grpc: vec![(1, starved(4.0))], serialized: None, ..healthy() };
         assert_eq!(causes(&late)[0], Cause::Processor);

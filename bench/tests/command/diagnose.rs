@@ -22,7 +22,7 @@ fn a_host_by_itself_is_diagnosed_over_loopback() {
     for step in steps {
         assert_eq!(step["status"], "measured", "{step}");
         let share = step["share_of_line"].as_f64().unwrap();
-        assert!(share > 0.0 && share <= 1.5, "{step}");
+        assert!(share > 0.0 && share.is_finite(), "{step}");
     }
     assert!(!diagnosis["verdict"].as_array().unwrap().is_empty());
     assert_eq!(diagnosis["document"]["schema"], "fabricbench/1");

@@ -14,6 +14,7 @@ pub(super) use self::{
     connect::{connect, initiating},
     document::document,
     sweep::variants,
+    warning::warnings,
 };
 
 use self::{
@@ -21,7 +22,7 @@ use self::{
     document::plan_record,
     plan::{plan, refuse_impossible, seed},
     sweep::sweep,
-    warning::{cut_moderation, most_polling, warnings},
+    warning::{cut_moderation, most_polling},
 };
 use super::{Exit, Failure, complain, print, progress::Shown, serve::stop_on_signals};
 use crate::{

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What of the two hosts, and of `threads` of verbs that poll on each, a reader must know.
-pub(super) fn warnings(here: &Host, there: &Host, threads: u32) -> Vec<String> {
+pub(in crate::cli) fn warnings(here: &Host, there: &Host, threads: u32) -> Vec<String> {
     let mut warnings = Vec::new();
     let emulated =
         [("client", here), ("server", there)].map(|(side, host)| (side, is_emulated(host)));
