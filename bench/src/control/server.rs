@@ -270,7 +270,7 @@ fn serve_client(
                 }
                 None => return Err(out_of_turn(link)),
             },
-            Request::Connections => match &serving {
+            Request::Connections => match &mut serving {
                 Some(serving) => {
                     link.say(Reply::Connections(serving.connections().map(Box::new)))?;
                 }

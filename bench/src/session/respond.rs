@@ -37,6 +37,8 @@ pub struct Serving {
     // Only of RDMA.
     devices: Vec<DeviceWatch>,
     begun: Option<(Result<PathWatch, String>, CpuTime, RunDelay)>,
+    // So far, when the connections were looked at: those who serve them end with them.
+    waited_ns: Option<u64>,
 }
 
 /// The most threads that a client may ask for.
@@ -111,6 +113,7 @@ pub fn prepare(
         workers: Vec::new(),
         devices: Vec::new(),
         begun: None,
+        waited_ns: None,
     };
     for (offer, Ready { answer, responder, device, near, .. }) in offers.iter().zip(ready) {
         serving.listeners.extend(offer.listener(&answer));
@@ -219,7 +222,8 @@ impl Serving {
     ///
     /// # Errors
     /// It does not tell, in words.
-    pub fn connections(&self) -> Result<TcpSide, String> {
+    pub fn connections(&mut self) -> Result<TcpSide, String> {
+        self.waited_ns = self.begun.as_ref().and_then(|(.., delay)| delay.elapsed_ns());
         observe::connections(End::Local, &self.listeners)
     }
 
@@ -228,6 +232,7 @@ impl Serving {
     pub fn finish(mut self, messages: Option<u64>) -> Observation {
         let cpu_ns = self.begun.as_ref().map_or(0, |(_, cpu, _)| cpu.elapsed_ns());
         let waiting_ns = self.begun.as_ref().and_then(|(.., delay)| delay.elapsed_ns());
+        let waiting_ns = waiting_ns.max(self.waited_ns);
         let served = self.end();
         let mut error = None;
         let received = served.unwrap_or_else(|failed| {

@@ -94,9 +94,9 @@ impl PushStream {
     /// Hands `message` over, waiting for room.
     ///
     /// When it resolves, the message stands in this stream's queue, which holds 1 MiB and 4096
-    /// messages, or one message if that is larger. From there tonic encodes it, HTTP/2 buffers up
-    /// to 1 MiB (hyper's send buffer) and what it has begun, within the server's window, and then
-    /// come the sockets' buffers. So nothing is said of its arrival: only
+    /// messages, or one message if that is larger. From there it is encoded, HTTP/2 buffers what
+    /// it has begun, within the server's window (with tonic up to 1 MiB before, hyper's send
+    /// buffer), and then come the sockets' buffers. So nothing is said of its arrival: only
     /// [`finish`](PushStream::finish) does.
     ///
     /// If the future is dropped before it resolves, the message is not sent.

@@ -1,4 +1,4 @@
-//! Over TLS: the certificate that was told is trusted, and no other; nothing is readable on the way.
+//! Over TLS: the certificate that was told is trusted, and no other.
 
 use bytes::Bytes;
 use fabricbench_grpc::{
