@@ -49,7 +49,11 @@ pub fn long(document: &Document) -> String {
 
 /// Processor time of one side a message, in microseconds.
 fn processor(cell: &CellRecord, of: impl Fn(&CpuCost) -> u64) -> String {
-    let messages = cell.settings.as_ref().map(|set| set.messages + set.warm_up_messages);
+    // Of parameter servers a step is counted once, and is a call to each.
+    let each = cell.roles.map_or(1, |roles| u64::from(roles.servers));
+    let messages = cell.settings.as_ref();
+    let messages =
+        messages.map(|set| set.messages.saturating_add(set.warm_up_messages).saturating_mul(each));
     figure(
         cell.cpu
             .as_ref()

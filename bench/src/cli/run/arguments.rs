@@ -94,22 +94,24 @@ pub(in crate::cli) struct RunArguments {
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=MOST_ROLES))]
     pub(super) workers: Option<u32>,
-    /// Messages in flight in a push, or calls on each connection [default: 128, and at most 8 MiB]
+    /// Messages in flight in a push, or calls on each connection [default: 128, and at most 8 MiB; of
+    /// ps 1 step]
     #[arg(short = 't', long = "depth", visible_alias = "tx-depth", value_name = "N",
           value_parser = parse_depth)]
     pub(super) depth: Option<u32>,
     /// Threads on each side, each with connections (of verbs: contexts and completion queues) of its
-    /// own
+    /// own; of ps they are its --workers
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=MOST_THREADS as i64))]
     pub(super) threads: u32,
     /// Connections of each thread, each over a socket of its own and with its own --depth: of TCP and
-    /// gRPC, in every pattern but latency
+    /// gRPC, in every pattern but latency and ps, whose workers have one to each server
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CONNECTIONS)))]
     pub(super) connections: u32,
     /// Vary a setting, in all combinations with others that are: depth=1:64:x4, threads=1,2,
-    /// connections=1:8:x2, serialized=no,yes, tls=no,yes, assign, runtime, server-threads, qp=1,4, post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
+    /// connections=1:8:x2, serialized=no,yes, tls=no,yes, assign, runtime, server-threads, qp=1,4,
+    /// post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
     #[arg(long, value_name = "AXIS=VALUES", value_parser = parse_varied)]
     pub(super) sweep: Vec<Varied>,
     /// Search for the post list, completion moderation, depth and inline size in which each verbs

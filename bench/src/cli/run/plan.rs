@@ -79,6 +79,23 @@ pub(super) fn plan(
             ));
         }
         let (servers, workers) = (arguments.servers.unwrap_or(1), arguments.workers.unwrap_or(1));
+        let least = u64::from(workers) * u64::from(plan.rounds);
+        if let Stop::Messages(steps) = plan.stop
+            && steps < least
+        {
+            return Err(Failure::Usage(format!(
+                "-n {steps} leaves some of {workers} workers without a step in some of {} rounds: give \
+                 {least} at least",
+                plan.rounds
+            )));
+        }
+        if servers * workers > MOST_PAIRS {
+            return Err(Failure::Usage(format!(
+                "{servers} servers for {workers} workers are {} connections; up to {MOST_PAIRS} can be \
+                 served: give fewer --servers or --workers",
+                servers * workers
+            )));
+        }
         plan = plan.with_roles(Roles { servers, workers });
     }
     match arguments.reply_size {
@@ -89,6 +106,9 @@ pub(super) fn plan(
         None => Ok(plan),
     }
 }
+
+/// The most connections of workers to parameter servers, which a server would refuse.
+const MOST_PAIRS: u32 = 1024;
 
 /// Sizes when nobody says otherwise, and with `-a`.
 const USUAL_SIZES: &str = "2:8M:x4";
