@@ -18,7 +18,7 @@ use crate::{
     transport::{
         Answer, MOST_CONNECTIONS, Offer, Received, Responder, StopReason, StopSignal,
         TransportError,
-        grpc::GrpcResponder,
+        grpc::{GrpcResponder, MOST_RUNTIME_THREADS},
         tcp::TcpResponder,
         verbs::{ManagedResponder, Pair, PairPlan, VerbsPort, VerbsResponder},
     },
@@ -95,6 +95,14 @@ pub fn prepare(
         return Err(TransportError::Unsupported(format!(
             "{all} connections asked for, of all threads together; up to {MOST_CONNECTIONS_IN_ALL} can \
              be served: give fewer --connections or --threads"
+        )));
+    }
+    // tokio panics where a thread is refused.
+    let threads: u64 = offers.iter().map(Offer::runtime_threads).sum();
+    if threads > MOST_RUNTIME_THREADS.into() && offers.len() > 1 {
+        return Err(TransportError::Unsupported(format!(
+            "{threads} threads of runtimes asked for, of all threads together; up to \
+             {MOST_RUNTIME_THREADS} can be had: give fewer --server-threads or --threads"
         )));
     }
     let stop = StopSignal::new();

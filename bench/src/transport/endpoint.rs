@@ -44,6 +44,15 @@ impl Offer {
             Self::Verbs { .. } => 0,
         }
     }
+
+    /// Threads of the runtime that it wants on the server.
+    #[must_use]
+    pub fn runtime_threads(&self) -> u64 {
+        match self {
+            Self::Tcp(wish) => wish.grpc.server_runtime.threads(),
+            Self::Verbs { .. } => 0,
+        }
+    }
 }
 
 /// What a server answers.

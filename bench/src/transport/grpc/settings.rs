@@ -47,7 +47,7 @@ pub enum RuntimeKind {
 }
 
 /// The most threads of a runtime: a slip of the finger is not to fill a machine with them.
-pub const MOST_RUNTIME_THREADS: u32 = 1024;
+pub const MOST_RUNTIME_THREADS: u32 = 256;
 
 impl RuntimeKind {
     /// Reads `current-thread`, `multi-thread` or `multi-thread:N`.
@@ -69,6 +69,17 @@ impl RuntimeKind {
                 "`{text}` is no runtime; write current-thread, multi-thread, or multi-thread:N with N \
                  from 1 to {MOST_RUNTIME_THREADS}"
             )),
+        }
+    }
+
+    /// Threads of its own.
+    pub(in crate::transport) fn threads(self) -> u64 {
+        match self {
+            Self::CurrentThread => 0,
+            Self::MultiThread { threads: Some(threads) } => threads.into(),
+            Self::MultiThread { threads: None } => {
+                std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64)
+            }
         }
     }
 

@@ -149,7 +149,7 @@ mod tests {
     /// each.
     fn stalled(stop: &StopSignal) -> (Spread, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let mut connect = || {
+        let connect = || {
             let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             near.set_read_timeout(Some(TURN)).unwrap();
             near.set_write_timeout(Some(TURN)).unwrap();
