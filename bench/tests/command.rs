@@ -47,5 +47,7 @@ mod ps;
 mod strangers;
 #[path = "command/sweep.rs"]
 mod sweep;
+#[path = "command/thread_limit.rs"]
+mod thread_limit;
 #[path = "command/unreachable.rs"]
 mod unreachable;

@@ -1,6 +1,10 @@
 //! The measuring loops of one slice, on one thread or on several at once.
 
-use std::{collections::BTreeMap, sync::Barrier, thread};
+use std::{
+    collections::BTreeMap,
+    sync::{Barrier, Condvar, Mutex, PoisonError},
+    thread,
+};
 
 use super::{Slice, SliceError};
 use crate::{
@@ -70,27 +74,43 @@ fn drive_all<I: Initiator + Send, C: Clock + Sync>(
     if let [only] = initiators {
         return drive_one(clock, slice, slice.task, only);
     }
-    let ready = Barrier::new(initiators.len());
+    let (gate, ready) = (Gate::default(), Barrier::new(initiators.len()));
     let driven: Vec<Result<Driven, SliceError>> = thread::scope(|scope| {
-        let begun: Vec<_> = initiators
-            .iter_mut()
-            .zip(0..)
-            .map(|(initiator, index)| {
-                let ready = &ready;
-                let stop = slice.task.stop.share(index, threads);
-                let task = Task { stop, ..slice.task };
-                scope.spawn(move || {
-                    ready.wait();
-                    drive_one(clock, slice, task, initiator)
-                })
-            })
-            .collect();
+        let (gate, ready) = (&gate, &ready);
+        let mut begun = Vec::new();
+        let mut refused = None;
+        for (initiator, index) in initiators.iter_mut().zip(0..) {
+            let stop = slice.task.stop.share(index, threads);
+            let task = Task { stop, ..slice.task };
+            let measure = move || {
+                if !gate.opens() {
+                    return Err(SliceError::Failed("not begun".to_owned()));
+                }
+                ready.wait();
+                drive_one(clock, slice, task, initiator)
+            };
+            match thread::Builder::new().spawn_scoped(scope, measure) {
+                Ok(thread) => begun.push(thread),
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
+            }
+        }
+        gate.decide(refused.is_none());
         let ended = begun.into_iter().map(|thread| {
             thread.join().unwrap_or_else(|_| {
                 Err(SliceError::Failed("a measuring thread panicked".to_owned()))
             })
         });
-        ended.collect()
+        let refused = refused.map(|error| {
+            Err(SliceError::Failed(format!(
+                "cannot start {threads} measuring threads: {error}; give fewer --threads or --workers, \
+                 or raise the limit (ulimit -u, or TasksMax of a unit)"
+            )))
+        });
+        // It says more than those who did not begin.
+        refused.into_iter().chain(ended).collect()
     });
     let mut driven = driven.into_iter();
     let mut all = driven
@@ -102,6 +122,30 @@ fn drive_all<I: Initiator + Send, C: Clock + Sync>(
     all.loops.elapsed = clock.nanoseconds(all.span.0, all.span.1);
     all.settings.insert("threads".to_owned(), threads.to_string());
     Ok(all)
+}
+
+/// Where threads wait until it is known that there are all of them.
+#[derive(Debug, Default)]
+struct Gate {
+    open: Mutex<Option<bool>>,
+    decided: Condvar,
+}
+
+impl Gate {
+    fn decide(&self, open: bool) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
+        self.decided.notify_all();
+    }
+
+    fn opens(&self) -> bool {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match *open {
+                Some(open) => return open,
+                None => open = self.decided.wait(open).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
 }
 
 impl Driven {

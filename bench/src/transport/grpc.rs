@@ -397,6 +397,7 @@ impl GrpcResponder {
         let server = Server::bind(&options, &tuning).map_err(failed)?;
         let answer = Answer::Tcp { port: server.local_addr().port(), certificate };
         let runtime = wish.grpc.server_runtime;
+        runtime.admit()?;
         let place = wish.grpc.assign.then(|| zeroed(cell.size)).transpose()?.map(Mutex::new);
         let (pattern, size) = (cell.pattern, cell.size);
         let reply = reply.into();

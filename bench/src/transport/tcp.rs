@@ -384,7 +384,9 @@ impl Responder for TcpResponder {
             for work in work {
                 let Some(stream) = accept(&listener, stop)? else { break };
                 prepare(&stream)?;
-                serving.push(scope.spawn(move || work.serve(stream, stop)));
+                let serve = move || work.serve(stream, stop);
+                let started = thread::Builder::new().spawn_scoped(scope, serve);
+                serving.push(started.map_err(|error| no_thread(&error))?);
             }
             serving.into_iter().try_fold(Received::default(), |sum, one| {
                 let served = one.join().unwrap_or_else(|_| Err(failed("the responder panicked")));
@@ -598,6 +600,13 @@ impl Turns {
         let since = *self.since.get_or_insert_with(Instant::now);
         Ok(self.patience.is_none_or(|patience| since.elapsed() < patience.0))
     }
+}
+
+fn no_thread(error: &io::Error) -> TransportError {
+    TransportError::Failed(format!(
+        "no thread for a connection: {error}; give fewer --connections, --threads or --workers, or raise \
+         the server's limit (ulimit -u, or TasksMax of a unit)"
+    ))
 }
 
 fn again(error: &io::Error) -> bool {

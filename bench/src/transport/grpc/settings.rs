@@ -1,6 +1,6 @@
 //! Options of a gRPC test, and the runtimes that they ask for.
 
-use std::fmt;
+use std::{fmt, sync::Mutex, thread};
 
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
@@ -78,9 +78,33 @@ impl RuntimeKind {
             Self::CurrentThread => 0,
             Self::MultiThread { threads: Some(threads) } => threads.into(),
             Self::MultiThread { threads: None } => {
-                std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64)
+                thread::available_parallelism().map_or(1, |threads| threads.get() as u64)
             }
         }
+    }
+
+    /// Makes sure that its threads can be had, by having them for a moment: tokio panics where the
+    /// system refuses one.
+    ///
+    /// # Errors
+    /// They cannot.
+    pub(super) fn admit(self) -> Result<(), TransportError> {
+        let threads = self.threads();
+        let hold = Mutex::new(());
+        thread::scope(|scope| {
+            // Until the last one is there.
+            let _held = hold.lock();
+            for _ in 0..threads {
+                let wait = || drop(hold.lock());
+                thread::Builder::new().spawn_scoped(scope, wait).map_err(|error| {
+                    TransportError::Unsupported(format!(
+                        "cannot start {threads} threads for gRPC: {error}; give fewer (--runtime, \
+                         --server-threads), or raise the limit (ulimit -u, or TasksMax of a unit)"
+                    ))
+                })?;
+            }
+            Ok(())
+        })
     }
 
     /// A runtime of this kind.
@@ -106,6 +130,7 @@ impl RuntimeKind {
                 builder
             }
         };
+        self.admit()?;
         builder
             .enable_all()
             .build()
