@@ -72,6 +72,8 @@ fn what_makes_no_sense_is_refused() {
     for (options, word) in [
         ("--servers 2", "--pattern ps"),
         ("--pattern ps --servers 0", "1..=64"),
+        ("--pattern ps --workers 3 --threads 2", "give --workers"),
+        ("--pattern bandwidth --buffers 2 --buffers 2", "--buffers 2 is given twice"),
         ("--pattern ps --workers 3 -n 6", "give 9 at least"),
         ("--pattern ps --servers 64 --workers 64", "4096 connections"),
         ("--pattern ps --transport verbs-send", "not measured in the pattern ps"),

@@ -78,6 +78,12 @@ pub(super) fn plan(
                     .to_owned(),
             ));
         }
+        if arguments.threads > 1 && plan.cells.iter().all(|cell| cell.pattern == Pattern::Ps) {
+            return Err(Failure::Usage(
+                "--threads: of the pattern ps the threads are its workers; give --workers"
+                    .to_owned(),
+            ));
+        }
         let (servers, workers) = (arguments.servers.unwrap_or(1), arguments.workers.unwrap_or(1));
         let least = u64::from(workers) * u64::from(plan.rounds);
         if let Stop::Messages(steps) = plan.stop
@@ -120,6 +126,11 @@ const ALL_SIZES: &str = "2:8M:x2";
 /// Sizes are given, and buffers that have their own.
 fn sizes(arguments: &RunArguments, seed: u64) -> Result<(Sizes, Sizes), Failure> {
     let specs = &arguments.buffers;
+    if let Some((_, twice)) =
+        specs.iter().enumerate().find(|(index, spec)| specs[..*index].contains(spec))
+    {
+        return Err(Failure::Usage(format!("--buffers {twice} is given twice")));
+    }
     let read = |text| Sizes::parse(text).map_err(Failure::error);
     let given = match &arguments.sizes {
         _ if arguments.all => Some(read(ALL_SIZES)?),
