@@ -14,7 +14,8 @@ use rustix::{
 };
 
 use super::{
-    Got, TURN, TcpOpening, Turns, again, closed, io_failed, read_some,
+    TcpOpening,
+    socket::{Got, TURN, Turns, again, closed, io_failed, read_some},
     stream::{Incoming, Outgoing},
 };
 use crate::{

@@ -15,11 +15,9 @@ use rustix::{
 };
 
 use super::{
-    READ_BUFFER, TURN, Turns, again,
     calls::timespec,
-    closed,
     inbox::{CONFIRM, Inbox, Said, answer},
-    io_failed,
+    socket::{READ_BUFFER, TURN, Turns, again, closed, io_failed},
 };
 use crate::transport::{Patience, Received, StopSignal, TransportError, wait::go_on};
 

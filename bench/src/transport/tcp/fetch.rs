@@ -3,7 +3,10 @@
 
 use std::{collections::VecDeque, net::TcpStream};
 
-use super::{Got, READ_BUFFER, closed, read_exact, read_some, stream::Outgoing, write_all};
+use super::{
+    socket::{Got, READ_BUFFER, closed, read_exact, read_some, write_all},
+    stream::Outgoing,
+};
 use crate::{
     plan::Payload,
     transport::{

@@ -6,8 +6,10 @@ use std::{io, net::TcpStream};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{
-    CONFIRM, COUNTS, TURN, Turns, again, calls::timespec, counts, io_failed, read_exact,
-    stream::Outgoing, write_all,
+    calls::timespec,
+    inbox::{CONFIRM, COUNTS, counts},
+    socket::{TURN, Turns, again, io_failed, read_exact, write_all},
+    stream::Outgoing,
 };
 use crate::transport::{Patience, Received, StopSignal, TransportError, wait::go_on};
 

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
-use super::{READ_BUFFER, Turns, again, closed, io_failed};
+use super::socket::{READ_BUFFER, Turns, again, closed, io_failed};
 use crate::{
     plan::Payload,
     transport::{Patience, StopSignal, TransportError, buffer::zeroed, wait::go_on},

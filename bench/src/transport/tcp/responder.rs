@@ -1,0 +1,178 @@
+//! The server's side.
+
+use std::{
+    net::{SocketAddr, TcpListener, TcpStream},
+    thread,
+};
+
+use fabricbench_grpc::{ListenOptions, socket};
+
+use super::{
+    calls::Answering,
+    duplex, fetch,
+    inbox::{Inbox, Said, answer},
+    marked,
+    socket::{
+        Got, READ_BUFFER, accept, closed, failed, io_failed, no_thread, prepare, read_exact,
+        read_some, write_all,
+    },
+    stream::Outgoing,
+};
+use crate::{
+    plan::{Cell, Pattern, Payload},
+    transport::{
+        Received, Responder, StopSignal, TcpEndpoint, TransportError,
+        buffer::{filled, zeroed},
+    },
+};
+
+/// The server's side: a listener that takes as many connections as were asked for, and serves each of
+/// several on a thread of its own.
+#[derive(Debug)]
+pub struct TcpResponder {
+    listener: TcpListener,
+    // Of each connection.
+    work: Vec<Work>,
+}
+
+/// What is done with a connection. The memory for it is there before it is promised.
+#[derive(Debug)]
+enum Work {
+    /// With room for a message.
+    Echo(Payload, Vec<u8>),
+    Sink(Inbox),
+    /// With the message.
+    Source(Outgoing),
+    /// With what is received, and the message, which has its mark in front.
+    Both(Inbox, Vec<u8>),
+    Calls(Answering),
+}
+
+impl TcpResponder {
+    /// Listens on the interface and address that were asked for.
+    ///
+    /// # Errors
+    /// There is no such interface or address here, no port is free, or no memory for a message.
+    pub fn listen(
+        cell: &Cell,
+        payload: Payload,
+        wish: &TcpEndpoint,
+    ) -> Result<(Self, SocketAddr), TransportError> {
+        let work = (0..wish.connections).map(|_| Work::new(cell, payload.clone()));
+        let work = work.collect::<Result<_, _>>()?;
+        let options =
+            ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
+        let (listener, _) = socket::listen(&options).map_err(failed)?;
+        let address = listener.local_addr().map_err(|error| io_failed("listen", &error))?;
+        Ok((Self { listener, work }, address))
+    }
+}
+
+impl Responder for TcpResponder {
+    fn serve(self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
+        let Self { listener, mut work } = *self;
+        if work.len() == 1
+            && let Some(work) = work.pop()
+        {
+            let Some(stream) = accept(&listener, stop)? else { return Ok(Received::default()) };
+            prepare(&stream)?;
+            return work.serve(stream, stop);
+        }
+        thread::scope(|scope| {
+            let mut serving = Vec::new();
+            for work in work {
+                let Some(stream) = accept(&listener, stop)? else { break };
+                prepare(&stream)?;
+                let serve = move || work.serve(stream, stop);
+                let started = thread::Builder::new().spawn_scoped(scope, serve);
+                serving.push(started.map_err(|error| no_thread(&error))?);
+            }
+            serving.into_iter().try_fold(Received::default(), |sum, one| {
+                let served = one.join().unwrap_or_else(|_| Err(failed("the responder panicked")));
+                Ok(sum + served?)
+            })
+        })
+    }
+}
+
+impl Work {
+    fn new(cell: &Cell, payload: Payload) -> Result<Self, TransportError> {
+        let inbox = || Inbox::new(cell.size, payload.clone(), false);
+        Ok(match cell.pattern {
+            Pattern::Latency => Self::Echo(payload, zeroed(cell.size)?),
+            Pattern::Bandwidth | Pattern::Rate => Self::Sink(inbox()?),
+            Pattern::Fetch => {
+                Self::Source(Outgoing::new(filled(cell.size, &payload, cell.buffers.as_ref())?))
+            }
+            Pattern::Bidirectional => Self::Both(inbox()?, marked(cell.size, &payload)?),
+            Pattern::Calls | Pattern::Ps => Self::Calls(Answering::new(cell, &payload)?),
+        })
+    }
+
+    fn serve(self, stream: TcpStream, stop: &StopSignal) -> Result<Received, TransportError> {
+        match self {
+            Self::Echo(payload, message) => echo(stream, &payload, message, stop),
+            Self::Sink(inbox) => sink(stream, inbox, stop),
+            Self::Source(message) => fetch::serve(stream, message, stop),
+            Self::Both(inbox, message) => duplex::serve(stream, inbox, &message, stop),
+            Self::Calls(calls) => calls.serve(stream, stop),
+        }
+    }
+}
+
+fn echo(
+    mut stream: TcpStream,
+    payload: &Payload,
+    mut message: Vec<u8>,
+    stop: &StopSignal,
+) -> Result<Received, TransportError> {
+    let mut received = Received::default();
+    loop {
+        // The client's close between two messages is the end, as is the stop signal.
+        match read_some(&mut stream, &mut message, stop, None) {
+            Ok(Got::Bytes(got)) => {
+                read_exact(&mut stream, &mut message[got..], stop, None)?;
+            }
+            Ok(Got::Nothing) => continue,
+            Ok(Got::End) => return Ok(received),
+            Err(_) if stop.is_given() => return Ok(received),
+            Err(error) => return Err(error),
+        }
+        count(&mut received, payload, &message);
+        write_all(&mut stream, &message, stop, None)?;
+    }
+}
+
+fn sink(
+    mut stream: TcpStream,
+    mut inbox: Inbox,
+    stop: &StopSignal,
+) -> Result<Received, TransportError> {
+    let mut buffer = vec![0; READ_BUFFER];
+    loop {
+        let got = match read_some(&mut stream, &mut buffer, stop, None) {
+            Ok(Got::Bytes(got)) => got,
+            Ok(Got::Nothing) => continue,
+            Ok(Got::End) if inbox.is_between_messages() => return Ok(inbox.received()),
+            Ok(Got::End) => return Err(closed()),
+            Err(_) if stop.is_given() => return Ok(inbox.received()),
+            Err(error) => return Err(error),
+        };
+        let mut unread = &buffer[..got];
+        while !unread.is_empty() {
+            if inbox.take(&mut unread)? == Some(Said::Confirm) {
+                write_all(&mut stream, &answer(&inbox.received()), stop, None)?;
+            }
+        }
+    }
+}
+
+/// Counts a message, and verifies the first one: it comes in warm-up, where it disturbs nothing.
+fn count(received: &mut Received, payload: &Payload, message: &[u8]) {
+    if received.messages == 0 {
+        received.verified = 1;
+        received.corrupt = u64::from(!payload.matches(message));
+    }
+    received.messages += 1;
+    received.bytes += message.len() as u64;
+}
