@@ -7,11 +7,12 @@ use crate::registration::Registration;
 use crate::sys;
 use crate::work::{Local, RegionId};
 
-struct Attached {
-    address: u64,
-    length: usize,
-    lkey: u32,
-    on_device: bool,
+/// An attached region.
+pub(crate) struct Attached {
+    pub(crate) address: u64,
+    pub(crate) length: usize,
+    pub(crate) lkey: u32,
+    pub(crate) on_device: bool,
 }
 
 /// The regions attached to one queue. That they live long enough is up to the owner.
@@ -48,7 +49,7 @@ impl Attachments {
         })
     }
 
-    fn add(&mut self, attached: Attached) -> Result<RegionId, PostError> {
+    pub(crate) fn add(&mut self, attached: Attached) -> Result<RegionId, PostError> {
         let index = u32::try_from(self.regions.len())
             .map_err(|_| PostError::unposted(PostFailure::UnknownRegion))?;
         self.any_on_device |= attached.on_device;

@@ -32,7 +32,7 @@
 //! | [`domain`], [`memory`], [`mapping`], [`numa`] | memory that a device may use, where it lies and in which pages |
 //! | [`queue_pair`], [`connect`], [`state`], [`cm`] | queue pairs, and the ways to connect them |
 //! | [`transport`] | RC, UC and UD, and which operation goes with which |
-//! | [`work`], [`list`], [`refusal`] | work requests, alone and in lists, and why one is refused |
+//! | [`work`], [`list`], [`gather`], [`refusal`] | work requests, alone, in lists and of several ranges, and why one is refused |
 //! | [`datagram`] | destinations of UD requests |
 //! | [`completion_queue`], [`completion`], [`channel`], [`status`] | completions, polled or slept for, and how requests end |
 //! | [`shared_receive`] | receives that several queue pairs take from |
@@ -101,6 +101,7 @@ pub mod domain;
 pub mod error;
 pub mod event;
 pub mod extended;
+pub mod gather;
 pub mod gid;
 pub mod limits;
 pub mod list;
@@ -136,6 +137,7 @@ pub use event::{Event, EventKind, Subject};
 pub use extended::{
     DeviceClock, ExtendedCompletionQueue, ExtendedQueuePair, ExtendedSupport, TimedCompletion,
 };
+pub use gather::MOST_SEGMENTS;
 pub use gid::{Gid, GidChoice, GidEntry, GidType};
 pub use limits::{ExtendedLimits, OnDemand, OnDemandOperations};
 pub use list::{RecvList, SendList};

@@ -9,7 +9,7 @@ use crate::queue_pair::QueuePair;
 use crate::refusal::{MAX_MESSAGE, PostError, PostFailure};
 use crate::sys::{self, Zeroed};
 use crate::transport::Transport;
-use crate::work::{RecvRequest, SendRequest};
+use crate::work::{Local, RecvRequest, SendRequest};
 
 impl QueuePair {
     /// Posts one send request.
@@ -21,7 +21,7 @@ impl QueuePair {
     pub fn post_send(&self, request: &SendRequest) -> Result<(), PostError> {
         let mut segment = self.admit(request)?;
         let mut raw = request.to_raw();
-        self.direct(request, &mut raw)?;
+        self.direct(request, request.local.length, &mut raw)?;
         raw.sg_list = &raw mut segment;
         let mut refused = ptr::null_mut();
         // SAFETY: the request and its segment live through the call; the segment lies in a
@@ -69,7 +69,7 @@ impl QueuePair {
     ) -> Result<(), PostError> {
         let segment = self.admit(request)?;
         let mut raw = request.to_raw();
-        self.direct(request, &mut raw)?;
+        self.direct(request, request.local.length, &mut raw)?;
         let added = list.owner() == self.attachments().tag() && list.add(raw, segment);
         if added { Ok(()) } else { Err(PostError::unposted(PostFailure::ListMismatch)) }
     }
@@ -138,6 +138,16 @@ impl QueuePair {
     /// The range a send request names, checked, if this queue pair can do what is asked.
     #[inline]
     pub(crate) fn admit(&self, request: &SendRequest) -> Result<sys::ibv_sge, PostError> {
+        self.admit_operation(request)?;
+        let segment = self.attachments().segment(request.local)?;
+        self.admit_inline(request, request.local)?;
+        self.admit_length(request, request.local.length)?;
+        Ok(segment)
+    }
+
+    /// Refuses what the transport does not have.
+    #[inline]
+    pub(crate) fn admit_operation(&self, request: &SendRequest) -> Result<(), PostError> {
         let transport = self.transport();
         // One comparison where everything is supported.
         if transport != Transport::ReliableConnection
@@ -146,22 +156,39 @@ impl QueuePair {
             let operation = request.operation.kind();
             return Err(PostError::unposted(PostFailure::Impossible { operation, transport }));
         }
-        let segment = self.attachments().segment(request.local)?;
-        let (length, max) = (request.local.length, self.capabilities().max_inline);
+        Ok(())
+    }
+
+    /// Refuses a range that is to go inline and cannot.
+    #[inline]
+    pub(crate) fn admit_inline(
+        &self,
+        request: &SendRequest,
+        local: Local,
+    ) -> Result<(), PostError> {
         if request.inline {
             if !request.operation.sends_local_bytes() {
                 return Err(PostError::unposted(PostFailure::InlineOperation));
             }
-            if self.attachments().is_on_device(request.local.region) {
+            if self.attachments().is_on_device(local.region) {
                 return Err(PostError::unposted(PostFailure::InlineFromDevice));
             }
+        }
+        Ok(())
+    }
+
+    /// Refuses a message of `length` bytes that are too many.
+    #[inline]
+    pub(crate) fn admit_length(&self, request: &SendRequest, length: u32) -> Result<(), PostError> {
+        if request.inline {
+            let max = self.capabilities().max_inline;
             if length > max {
                 return Err(PostError::unposted(PostFailure::InlineTooLong { length, max }));
             }
         } else if length > MAX_MESSAGE {
             return Err(PostError::unposted(PostFailure::MessageTooLong { length }));
         }
-        Ok(segment)
+        Ok(())
     }
 
     /// Refuses receives of a queue pair that takes them from a shared receive queue: a provider
@@ -174,15 +201,16 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Puts the destination of a datagram into the request.
+    /// Puts the destination of a datagram of `length` bytes into the request.
     #[inline]
     pub(crate) fn direct(
         &self,
         request: &SendRequest,
+        length: u32,
         raw: &mut sys::ibv_send_wr,
     ) -> Result<(), PostError> {
         if !self.transport().is_connected() {
-            raw.wr = self.destination(request.peer, request.local.length)?;
+            raw.wr = self.destination(request.peer, length)?;
         } else if request.peer.is_some() {
             return Err(PostError::unposted(PostFailure::Connected));
         }

@@ -13,6 +13,7 @@ use crate::context::{Context, Opened};
 use crate::datagram::{AddressHandle, Destination};
 use crate::domain::ProtectionDomain;
 use crate::error::{Error, Result};
+use crate::gather::MOST_SEGMENTS;
 use crate::memory::MemoryRegion;
 use crate::registration::Registration;
 use crate::shared_receive::{Shared, SharedReceiveQueue};
@@ -32,16 +33,21 @@ pub struct QueuePairOptions {
     /// Bytes wanted inline. A wish: where the device does not take so many, the queue pair gets the
     /// most it takes, and providers round up, see [`Capabilities::max_inline`].
     pub max_inline: u32,
+    /// Ranges that a send can be gathered from, see [`QueuePair::post_send_gathered`]: at most the
+    /// device's [`Limits::segments`](crate::Limits::segments) and [`MOST_SEGMENTS`].
+    pub max_segments: u32,
 }
 
 impl Default for QueuePairOptions {
-    /// Reliable connection, 128 sends, 512 receives (perftest's bandwidth defaults), no inline.
+    /// Reliable connection, 128 sends, 512 receives (perftest's bandwidth defaults), no inline, sends
+    /// of one range.
     fn default() -> Self {
         Self {
             transport: Transport::ReliableConnection,
             send_depth: 128,
             recv_depth: 512,
             max_inline: 0,
+            max_segments: 1,
         }
     }
 }
@@ -56,6 +62,8 @@ pub struct Capabilities {
     pub recv_depth: u32,
     /// Bytes a request can carry inline.
     pub max_inline: u32,
+    /// Ranges a send can be gathered from; at most [`MOST_SEGMENTS`].
+    pub max_segments: u32,
 }
 
 /// The queues that a queue pair is to use.
@@ -152,7 +160,7 @@ impl QueuePair {
         }
         let recv_depth = if shared.is_some() { 0 } else { options.recv_depth.max(1) };
         let options = &QueuePairOptions { recv_depth, ..*options };
-        check_depth(context, options)?;
+        check_limits(context, options)?;
         let create = |max_inline| create_raw(domain, queues, options, max_inline, &make);
         let (raw, cap) = match create(options.max_inline) {
             Ok(made) => made,
@@ -167,6 +175,7 @@ impl QueuePair {
                 send_depth: cap.max_send_wr,
                 recv_depth: if shared.is_some() { 0 } else { cap.max_recv_wr },
                 max_inline: cap.max_inline_data,
+                max_segments: cap.max_send_sge.clamp(1, MOST_SEGMENTS),
             },
             shares_receives: shared.is_some(),
             attachments: Attachments::new(),
@@ -296,7 +305,7 @@ fn create_raw(
     attr.cap = sys::ibv_qp_cap {
         max_send_wr: options.send_depth.max(1),
         max_recv_wr: options.recv_depth,
-        max_send_sge: 1,
+        max_send_sge: options.max_segments.max(1),
         max_recv_sge: u32::from(queues.shared.is_none()),
         max_inline_data: max_inline,
     };
@@ -320,21 +329,24 @@ fn largest_inline<T>(refused: u32, create: impl Fn(u32) -> io::Result<T>) -> io:
     Ok(best)
 }
 
-fn check_depth(context: &Opened, options: &QueuePairOptions) -> Result<()> {
-    let most = context.limits().work_requests;
-    for (queue, depth) in [("send", options.send_depth), ("receive", options.recv_depth)] {
-        if depth > most {
-            return Err(Error::Unsupported {
-                device: context.name().to_owned(),
-                what: format!("a {queue} queue of {depth} work requests (at most {most})"),
-            });
-        }
-    }
-    Ok(())
+fn check_limits(context: &Opened, options: &QueuePairOptions) -> Result<()> {
+    let limits = context.limits();
+    let (most, segments) = (limits.work_requests, limits.segments.min(MOST_SEGMENTS));
+    let QueuePairOptions { send_depth, recv_depth, max_segments, .. } = options;
+    let what = if *send_depth > most {
+        format!("a send queue of {send_depth} work requests (at most {most})")
+    } else if *recv_depth > most {
+        format!("a receive queue of {recv_depth} work requests (at most {most})")
+    } else if *max_segments > segments {
+        format!("sends gathered from {max_segments} ranges (at most {segments}: max_sge)")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Unsupported { device: context.name().to_owned(), what })
 }
 
 fn create_failed(context: &Opened, options: &QueuePairOptions, errno: io::Error) -> Error {
-    let QueuePairOptions { transport, send_depth, recv_depth, .. } = options;
+    let QueuePairOptions { transport, send_depth, recv_depth, max_segments, .. } = options;
     let cure = match errno.raw_os_error() {
         Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
             return Error::Unsupported {
@@ -346,8 +358,13 @@ fn create_failed(context: &Opened, options: &QueuePairOptions, errno: io::Error)
         _ if *transport == Transport::ReliableConnection => "try shorter queues",
         _ => "try shorter queues, or RC, which every device has",
     };
-    let cure =
-        format!("{cure} (asked for {transport}, {send_depth} sends and {recv_depth} receives)");
+    let segments = match max_segments {
+        0 | 1 => String::new(),
+        several => format!(" of {several} ranges"),
+    };
+    let cure = format!(
+        "{cure} (asked for {transport}, {send_depth} sends{segments} and {recv_depth} receives)"
+    );
     context.call_failed("ibv_create_qp", errno, &cure)
 }
 

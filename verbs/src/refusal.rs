@@ -46,6 +46,13 @@ pub enum PostFailure {
         /// Bytes asked for.
         length: u32,
     },
+    /// Gathered from more ranges than the queue pair takes.
+    TooManySegments {
+        /// Ranges asked for.
+        segments: usize,
+        /// Ranges at most.
+        max: u32,
+    },
     /// The transport has no such operation: see [`Transport::supports`].
     Impossible {
         /// What was asked for.
@@ -148,6 +155,11 @@ impl fmt::Display for PostError {
             PostFailure::MessageTooLong { length } => write!(
                 f,
                 "{length} bytes are more than a message can have ({MAX_MESSAGE}); split it"
+            ),
+            PostFailure::TooManySegments { segments, max } => write!(
+                f,
+                "gathered from {segments} ranges, and this queue pair takes {max}; ask for more \
+                 when creating it, or post several requests"
             ),
             PostFailure::Impossible { operation, transport } => write!(
                 f,

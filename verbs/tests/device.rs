@@ -27,6 +27,8 @@ mod examples;
 mod extended;
 #[path = "device/failures.rs"]
 mod failures;
+#[path = "device/gather.rs"]
+mod gather;
 #[path = "device/hot_path.rs"]
 mod hot_path;
 #[path = "device/leftovers.rs"]

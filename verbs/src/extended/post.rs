@@ -234,7 +234,7 @@ impl ExtendedQueuePair {
         let admit = |request: &SendRequest| {
             let segment = self.queue_pair.admit(request)?;
             let mut raw = request.to_raw();
-            self.queue_pair.direct(request, &mut raw)?;
+            self.queue_pair.direct(request, request.local.length, &mut raw)?;
             Ok((raw, segment))
         };
         // SAFETY: the queue pair is alive, creating it has checked its functions, and `admit` lets

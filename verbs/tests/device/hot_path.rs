@@ -79,6 +79,12 @@ fn posting_and_polling_allocate_nothing() {
     };
     assert_eq!(allocations(one), 0, "a write");
 
+    let gathered = || {
+        a.qp.post_send_gathered(&request, &[]).unwrap();
+        drain(&a, 1);
+    };
+    assert_eq!(allocations(gathered), 0, "a write that may be gathered");
+
     let mut list = a.qp.send_list::<8>();
     let many = || {
         list.clear();

@@ -140,6 +140,7 @@ pub const OPTIONS: QueuePairOptions = QueuePairOptions {
     send_depth: 64,
     recv_depth: 64,
     max_inline: 64,
+    max_segments: 1,
     transport: Transport::ReliableConnection,
 };
 
@@ -160,6 +161,10 @@ impl Pair {
     /// On a device that need not be the one under test.
     pub fn of(name: Option<&str>) -> Self {
         Self::on(open(name, None).unwrap(), &OPTIONS, &everything_allowed())
+    }
+
+    pub fn with_options(options: &QueuePairOptions) -> Self {
+        Self::on(device(), options, &everything_allowed())
     }
 
     pub fn by(transport: Transport) -> Self {

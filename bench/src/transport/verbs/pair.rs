@@ -116,6 +116,7 @@ impl Pair {
             send_depth: sends,
             recv_depth: receives,
             max_inline: plan.settings.inline.unwrap_or(INLINE),
+            max_segments: 1,
             transport,
         };
         let shared = match plan.settings.shared_receives {
