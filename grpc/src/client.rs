@@ -6,8 +6,7 @@ mod upload;
 use std::future::Future;
 use std::net::{SocketAddr, SocketAddrV6};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
@@ -18,7 +17,7 @@ use self::tonic_channel::{TonicChannel, from_status};
 pub use self::upload::{ExchangeStream, Exchanged, PushStream};
 use crate::error::{ConnectStage, Error, Result};
 use crate::lean;
-use crate::marks::{Call, MarkedStream, Recorder};
+use crate::marks::MarkedStream;
 use crate::message::Message;
 use crate::service::{CALL, ECHO, FETCH, FetchRequest, READY};
 use crate::socket::{self, Binding, ConnectOptions, Connected};
@@ -35,7 +34,6 @@ pub struct Client {
     local: SocketAddr,
     peer: SocketAddr,
     binding: Binding,
-    marks: Option<Arc<Recorder>>,
 }
 
 /// What speaks gRPC over the socket.
@@ -66,7 +64,8 @@ impl Client {
             stage: ConnectStage::Grpc,
         };
         let strange = |detail: String| Error::NotThisService { peer, detail };
-        let stream = MarkedStream::new(stream, options.marks.clone());
+        let sealed = options.certificate.is_some();
+        let stream = MarkedStream::new(stream, options.marks.clone(), sealed);
         let authority = without_scope(peer).to_string();
         let speaking = async {
             Ok(match tuning.profile() {
@@ -82,8 +81,7 @@ impl Client {
             })
         };
         let stack = timeout_at(deadline, speaking).await.map_err(|_| late())?.map_err(strange)?;
-        let marks = options.marks.clone();
-        let client = Client { stack, tuning: tuning.clone(), local, peer, binding, marks };
+        let client = Client { stack, tuning: tuning.clone(), local, peer, binding };
         timeout_at(deadline, client.unary(READY, Bytes::new().into()))
             .await
             .map_err(|_| late())?
@@ -151,9 +149,6 @@ impl Client {
         size: u64,
     ) -> impl Future<Output = Result<FetchStream>> + Send + use<> + 'static {
         let admitted = self.tuning.admit(size);
-        if admitted.is_ok() {
-            self.pass_over();
-        }
         let (stack, peer) = (self.stack.clone(), self.peer);
         async move {
             admitted?;
@@ -169,38 +164,20 @@ impl Client {
     fn admitted(&self, path: &'static str, message: Message) -> Unary {
         match self.tuning.admit(message.len() as u64) {
             Ok(()) => self.unary(path, message),
-            Err(refused) => Unary { calling: Calling::Refused(Some(refused)), marked: None },
+            Err(refused) => Unary::Refused(Some(refused)),
         }
     }
 
     fn unary(&self, path: &'static str, message: Message) -> Unary {
-        let marked = self.marks.as_ref().and_then(Recorder::begin);
-        let calling = match &self.stack {
-            Stack::Tonic(channel) => {
-                Calling::Tonic(Box::pin(channel.clone().unary(path, message, marked.clone())))
-            }
-            Stack::Lean(connection) => {
-                Calling::Lean(connection.unary(path, message, marked.clone()))
-            }
-        };
-        Unary { calling, marked }
-    }
-
-    /// Streams are no calls whose phases are of interest, but take their numbers.
-    fn pass_over(&self) {
-        if let Some(marks) = &self.marks {
-            marks.pass_over();
+        match &self.stack {
+            Stack::Tonic(channel) => Unary::Tonic(Box::pin(channel.clone().unary(path, message))),
+            Stack::Lean(connection) => Unary::Lean(connection.unary(path, message)),
         }
     }
 }
 
 /// A call of one message each way.
-struct Unary {
-    calling: Calling,
-    marked: Option<Call>,
-}
-
-enum Calling {
+enum Unary {
     /// It is not made. The error, until it is told.
     Refused(Option<Error>),
     // Apart: a future is moved as a whole, and tonic's has several KiB.
@@ -212,19 +189,15 @@ impl Future for Unary {
     type Output = Result<Bytes>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Bytes>> {
-        let reply = match &mut self.calling {
-            Calling::Refused(error) => match error.take() {
-                Some(error) => return Poll::Ready(Err(error)),
+        match &mut *self {
+            Unary::Refused(error) => match error.take() {
+                Some(error) => Poll::Ready(Err(error)),
                 // Polled after its end, which a future may answer as it likes.
-                None => return Poll::Pending,
+                None => Poll::Pending,
             },
-            Calling::Tonic(calling) => ready!(calling.as_mut().poll(cx)),
-            Calling::Lean(calling) => ready!(Pin::new(calling).poll(cx)),
-        };
-        if let Some(marked) = &self.marked {
-            marked.end();
+            Unary::Tonic(calling) => calling.as_mut().poll(cx),
+            Unary::Lean(calling) => Pin::new(calling).poll(cx),
         }
-        Poll::Ready(reply)
     }
 }
 

@@ -194,14 +194,14 @@ impl Observer {
         self.marking.is_some()
     }
 
-    /// Where a new connection is marked.
-    pub(crate) fn recorder(&self, peer: SocketAddr) -> Option<Arc<Recorder>> {
+    /// Where a new connection is marked; `sealed`: by TLS.
+    pub(crate) fn recorder(&self, peer: SocketAddr, sealed: bool) -> Option<Arc<Recorder>> {
         let marking = self.marking.as_ref()?;
         let mut recorders = lock(&marking.recorders);
         if recorders.len() == MOST_MARKED {
             return None;
         }
-        let side = Side::Server { in_flight: marking.in_flight };
+        let side = Side::Server { in_flight: marking.in_flight, sealed };
         let recorder = Recorder::new(marking.sampling, side, marking.clock.clone());
         recorders.push((peer, recorder.clone()));
         Some(recorder)

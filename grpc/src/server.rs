@@ -94,6 +94,7 @@ impl Server {
             listener,
             tuning: self.tuning.clone(),
             observer: observer.clone(),
+            sealed: self.identity.is_some(),
             pause: None,
         };
         let (stop, stopped) = oneshot::channel::<()>();
@@ -154,6 +155,8 @@ pub(crate) struct Incoming {
     listener: TcpListener,
     tuning: Tuning,
     observer: Arc<Observer>,
+    // Whether TLS is spoken over what is accepted.
+    sealed: bool,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -173,9 +176,9 @@ impl Stream for Incoming {
                         // only cannot be closed before its time.
                         let handle = SockRef::from(&stream).try_clone().ok();
                         let registration = self.observer.register(peer, handle);
-                        let marks = self.observer.recorder(peer);
+                        let marks = self.observer.recorder(peer, self.sealed);
                         return Poll::Ready(Some(Ok(AcceptedStream {
-                            stream: MarkedStream::new(stream, marks),
+                            stream: MarkedStream::new(stream, marks, self.sealed),
                             _registration: registration,
                         })));
                     }

@@ -22,6 +22,7 @@ use tonic::codec::Codec;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::codegen::{BoxFuture, Service};
 use tonic::server::Grpc;
+use tonic::transport::server::TlsConnectInfo;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::exchange::exchange;
@@ -211,7 +212,11 @@ pub(crate) fn unknown_method() -> Status {
 
 /// The call that a request is of, if it is sampled.
 fn marked(request: &http::Request<Body>) -> Option<Call> {
-    request.extensions().get::<Option<Arc<Recorder>>>()?.as_ref()?.handle()
+    let extensions = request.extensions();
+    let plain = extensions.get::<Option<Arc<Recorder>>>();
+    let sealed =
+        || extensions.get::<TlsConnectInfo<Option<Arc<Recorder>>>>().map(|tls| tls.get_ref());
+    plain.or_else(sealed)?.as_ref()?.handle()
 }
 
 fn echo(

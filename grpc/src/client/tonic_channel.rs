@@ -1,7 +1,9 @@
 //! Calls over tonic.
 
 use std::error::Error as StdError;
+use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -12,7 +14,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::error::{Error, Result};
-use crate::marks::{Call, Marked, MarkedStream};
+use crate::marks::{HandedOver, Marked, MarkedStream, Recorder};
 use crate::message::Message;
 use crate::queue;
 use crate::service::{EXCHANGE, FETCH, FetchRequest, PUSH};
@@ -25,6 +27,7 @@ pub(super) struct TonicChannel {
     grpc: Grpc<Channel>,
     tuning: Tuning,
     peer: SocketAddr,
+    marks: Option<Arc<Recorder>>,
 }
 
 /// The connection was asked for a second time, that is, the first is lost.
@@ -56,6 +59,7 @@ impl TonicChannel {
                 .initial_connection_window_size(http2.window)
                 .max_frame_size(http2.frame);
         }
+        let marks = stream.recorder().cloned();
         let mut only = Some(stream);
         let channel = endpoint
             .connect_with_connector(tower::service_fn(move |_| {
@@ -64,28 +68,37 @@ impl TonicChannel {
             .await
             .map_err(told)?;
         let grpc = Grpc::new(channel).max_decoding_message_size(tuning.message_limit());
-        Ok(TonicChannel { grpc, tuning: tuning.clone(), peer })
+        Ok(TonicChannel { grpc, tuning: tuning.clone(), peer, marks })
     }
 
     /// One message there, and one back.
-    pub(super) async fn unary(
+    pub(super) fn unary(
         mut self,
         path: &'static str,
         message: Message,
-        marked: Option<Call>,
-    ) -> Result<Bytes> {
-        self.ready(path).await?;
-        let codec = Marked::new(self.tuning.call_codec(), marked);
-        self.grpc
-            .unary(Request::new(message), PathAndQuery::from_static(path), codec)
-            .await
-            .map(Response::into_inner)
-            .map_err(|status| from_status(status, self.peer, path))
+    ) -> impl Future<Output = Result<Bytes>> + Send + 'static {
+        let handed_over = self.marks.as_ref().map(Recorder::hand_over);
+        async move {
+            self.ready(path).await?;
+            let marked = handed_over.and_then(HandedOver::begin);
+            let codec = Marked::new(self.tuning.call_codec(), marked.clone());
+            let reply = self
+                .grpc
+                .unary(Request::new(message), PathAndQuery::from_static(path), codec)
+                .await
+                .map(Response::into_inner)
+                .map_err(|status| from_status(status, self.peer, path));
+            if let Some(marked) = &marked {
+                marked.end();
+            }
+            reply
+        }
     }
 
     /// Asks for messages of the server's.
     pub(super) async fn fetch(mut self, request: FetchRequest) -> Result<Streaming<Bytes>> {
         self.ready(FETCH).await?;
+        self.pass_over();
         let request = Request::new(request.encode().into());
         let codec = self.tuning.stream_codec();
         self.grpc
@@ -98,6 +111,7 @@ impl TonicChannel {
     /// Sends what `queued` brings, and returns the reply to it.
     pub(super) async fn push(mut self, queued: queue::Receiver) -> Result<Bytes> {
         self.ready(PUSH).await?;
+        self.pass_over();
         let codec = self.tuning.stream_codec();
         self.grpc
             .client_streaming(Request::new(queued), PathAndQuery::from_static(PUSH), codec)
@@ -109,12 +123,20 @@ impl TonicChannel {
     /// Sends what `queued` brings, and returns what the server sends meanwhile.
     pub(super) async fn exchange(mut self, queued: queue::Receiver) -> Result<Streaming<Bytes>> {
         self.ready(EXCHANGE).await?;
+        self.pass_over();
         let codec = self.tuning.stream_codec();
         self.grpc
             .streaming(Request::new(queued), PathAndQuery::from_static(EXCHANGE), codec)
             .await
             .map(Response::into_inner)
             .map_err(|status| from_status(status, self.peer, EXCHANGE))
+    }
+
+    /// Streams are no calls whose phases are of interest, but take their places.
+    fn pass_over(&self) {
+        if let Some(marks) = &self.marks {
+            marks.pass_over();
+        }
     }
 
     async fn ready(&mut self, path: &'static str) -> Result<()> {

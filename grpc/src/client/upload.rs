@@ -52,7 +52,6 @@ impl Client {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let (sender, receiver) = queue::channel();
-        self.pass_over();
         let call = tokio::spawn(call(self.stack.clone(), receiver));
         let (tuning, peer) = (self.tuning.clone(), self.peer);
         Upload { sender: Some(sender), call: Some(call), tuning, peer, method }

@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use super::messages::Messages;
 use super::outflow::Outflow;
 use super::{Failure, SEND_BUFFER};
 use crate::error::{Error, Result};
-use crate::marks::{Call, Mark};
+use crate::marks::{Call, HandedOver, Mark, MarkedStream, Recorder};
 use crate::message::Message;
 use crate::observer::{Counts, PayloadCheck};
 use crate::queue;
@@ -35,13 +36,14 @@ pub(crate) struct Connection {
     /// Bytes of a reply's message.
     limit: usize,
     peer: SocketAddr,
+    marks: Option<Arc<Recorder>>,
 }
 
 impl Connection {
     /// Speaks HTTP/2 over `stream`, in a task of the runtime that this runs on. `authority` is the
     /// peer's address for URIs.
     pub(crate) async fn over(
-        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        stream: MarkedStream<impl AsyncRead + AsyncWrite + Send + Unpin + 'static>,
         authority: &str,
         peer: SocketAddr,
         tuning: &Tuning,
@@ -55,21 +57,19 @@ impl Connection {
                 .initial_connection_window_size(http2.window)
                 .max_frame_size(http2.frame);
         }
+        let marks = stream.recorder().cloned();
         let (requests, connection) =
             builder.handshake(stream).await.map_err(|error| error.to_string())?;
         // How it ends, its calls learn; without any, nobody has to.
         tokio::spawn(async move { drop(connection.await) });
-        Ok(Connection { requests, authority, limit: tuning.message_limit(), peer })
+        Ok(Connection { requests, authority, limit: tuning.message_limit(), peer, marks })
     }
 
     /// One message there, and one back.
-    pub(crate) fn unary(
-        &self,
-        path: &'static str,
-        message: Message,
-        marked: Option<Call>,
-    ) -> Unary {
-        Unary { connection: self.clone(), path, marked, stage: Stage::New(message) }
+    pub(crate) fn unary(&self, path: &'static str, message: Message) -> Unary {
+        let handed_over = self.marks.as_ref().map(Recorder::hand_over);
+        let stage = Stage::New(message);
+        Unary { connection: self.clone(), path, handed_over, marked: None, stage }
     }
 
     /// Asks for messages of the server's.
@@ -97,6 +97,10 @@ impl Connection {
         path: &'static str,
     ) -> std::result::Result<(ResponseFuture, h2::SendStream<Pieces>), Failure> {
         poll_fn(|cx| self.requests.poll_ready(cx)).await?;
+        // Streams are no calls whose phases are of interest, but take their places.
+        if let Some(marks) = &self.marks {
+            marks.pass_over();
+        }
         let request = self.request(path)?;
         Ok(self.requests.send_request(request, false)?)
     }
@@ -174,6 +178,7 @@ fn poll_only(
 pub(crate) struct Unary {
     connection: Connection,
     path: &'static str,
+    handed_over: Option<HandedOver>,
     marked: Option<Call>,
     stage: Stage,
 }
@@ -186,9 +191,9 @@ enum Stage {
 }
 
 impl Unary {
-    fn mark(&self, marks: [Mark; 2]) {
+    fn mark(&self, mark: Mark) {
         if let Some(call) = &self.marked {
-            marks.into_iter().for_each(|mark| call.mark(mark));
+            call.mark(mark);
         }
     }
 
@@ -197,8 +202,11 @@ impl Unary {
             match &mut self.stage {
                 Stage::New(message) => {
                     ready!(self.connection.requests.poll_ready(cx))?;
-                    let pieces = Pieces::of(std::mem::take(message));
-                    self.mark([Mark::EncodeBegin, Mark::EncodeEnd]);
+                    let message = std::mem::take(message);
+                    self.marked = self.handed_over.take().and_then(HandedOver::begin);
+                    self.mark(Mark::EncodeBegin);
+                    let pieces = Pieces::of(message);
+                    self.mark(Mark::EncodeEnd);
                     let request = self.connection.request(self.path)?;
                     let (response, mut stream) =
                         self.connection.requests.send_request(request, false)?;
@@ -212,7 +220,7 @@ impl Unary {
                 }
                 Stage::Answered { messages, first } => {
                     let reply = ready!(poll_only(messages, first, cx));
-                    self.mark([Mark::DecodeBegin, Mark::DecodeEnd]);
+                    self.mark(Mark::DecodeEnd);
                     return Poll::Ready(reply);
                 }
             }
@@ -225,6 +233,9 @@ impl Future for Unary {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Bytes>> {
         let reply = self.poll_reply(cx);
+        if let (Poll::Ready(_), Some(marked)) = (&reply, &self.marked) {
+            marked.end();
+        }
         reply.map_err(|failure| told(failure, self.connection.peer, self.path))
     }
 }

@@ -157,10 +157,10 @@ impl Answer<'_> {
     }
 
     /// An answer of one message.
-    fn reply(&mut self, message: impl Into<Message>) -> Result<(), Failure> {
+    fn reply(&mut self, message: Pieces) -> Result<(), Failure> {
         let stream = self.begin()?;
         let stream = self.stream.insert(stream);
-        stream.send_data(Pieces::of(message), false)?;
+        stream.send_data(message, false)?;
         end(stream)
     }
 
@@ -202,7 +202,6 @@ async fn unary(
         }
     };
     let message = messages.only().await?;
-    mark(Mark::DecodeBegin);
     mark(Mark::DecodeEnd);
     mark(Mark::HandlerBegin);
     let observer = &shared.observer;
@@ -219,6 +218,7 @@ async fn unary(
     };
     mark(Mark::HandlerEnd);
     mark(Mark::EncodeBegin);
+    let reply = Pieces::of(reply);
     mark(Mark::EncodeEnd);
     answer.reply(reply)
 }
@@ -232,7 +232,7 @@ async fn push(
     while let Some(message) = poll_fn(|cx| messages.poll_next(cx)).await? {
         received.take(&shared.observer, &message);
     }
-    answer.reply(received.summary.encode())
+    answer.reply(Pieces::of(received.summary.encode()))
 }
 
 async fn fetch(
@@ -268,7 +268,7 @@ async fn exchange(
     let mut received = Received::new(&shared.observer);
     let first = poll_fn(|cx| messages.poll_next(cx)).await?;
     let Some(first) = first else {
-        return answer.reply(received.summary.encode());
+        return answer.reply(Pieces::of(received.summary.encode()));
     };
     received.take(&shared.observer, &first);
     let payload = shared.payload(first.len() as u64)?;

@@ -16,7 +16,7 @@ const END_STREAM: u8 = 1;
 pub(super) struct Piece {
     /// The stream.
     pub(super) stream: u32,
-    /// Whether it is of the message (DATA), or of what stands before and behind it.
+    /// Whether a byte of the message (DATA) is in it; else it is of what stands before and behind.
     pub(super) data: bool,
     /// Whether the stream's last byte in this direction is in it. (Of headers that are continued,
     /// the last byte of the first frame: gRPC's fit one.)
@@ -70,7 +70,8 @@ impl Frames {
                 // The highest bit is reserved.
                 let stream = u32::from_be_bytes(stream) & (u32::MAX >> 1);
                 let last = kind != CONTINUATION && flags & END_STREAM != 0;
-                piece(Piece { stream, data: kind == DATA, ends: last && self.left == 0 });
+                let data = kind == DATA && part > 0;
+                piece(Piece { stream, data, ends: last && self.left == 0 });
             }
             if self.left == 0 {
                 self.have = 0;

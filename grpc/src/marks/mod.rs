@@ -1,11 +1,15 @@
 //! When one call in so many passes from stage to stage: clock readings of sampled calls, taken by
 //! the client, the server and the sockets under them, in fixed memory.
 //!
-//! A call that is not sampled costs its sender a count and a comparison. Which calls are sampled
+//! A call that is not sampled costs its sender a clock reading, a count and a comparison. Which calls are sampled
 //! follows from their place on the connection and a seed, so that both sides mark the same ones
 //! without a word on the wire. The sockets tell calls apart by the headers of HTTP/2's frames
 //! (`frames`), also where many are under way on one connection; that walk is made for every read
-//! and write of a connection that is marked, and on no other.
+//! and write of a connection that is marked, and on no other. Under TLS the frames are sealed, and
+//! the sockets note nothing.
+//!
+//! A call takes its place when its stream is opened, and not when it is handed over: one that is
+//! given up before takes none.
 
 mod codec;
 mod frames;
@@ -14,6 +18,7 @@ mod sampling;
 mod stream;
 
 pub(crate) use codec::Marked;
+pub(crate) use recorder::HandedOver;
 pub use recorder::{Call, Recorder, Side};
 pub use sampling::Sampling;
 pub(crate) use stream::MarkedStream;
@@ -42,21 +47,21 @@ pub enum Mark {
     EncodeBegin,
     /// After it.
     EncodeEnd,
-    /// Before the write that took the call's first byte.
+    /// Before the write that took the message's first byte.
     WriteBegin,
     /// After that write.
     FirstWriteEnd,
-    /// After the write that took its last byte.
+    /// After the write that took the call's last byte, the end of its stream or its trailers.
     WriteEnd,
-    /// Before the read that brought the first byte; after it where reading blocks.
+    /// Before the read that brought the first byte.
     ReadBegin,
-    /// Before the read that brought the message's last byte; after the one before it where reading
-    /// blocks.
+    /// Before the read that brought the message's last byte.
     LastReadBegin,
-    /// After the read that brought the message's last byte: on the server with the end of the
-    /// stream, on the client without the trailers, which may come later.
+    /// After the read that brought the message's last byte; the end of the stream, or the trailers,
+    /// may come later.
     ReadEnd,
-    /// Before the message is decoded: all of it is there.
+    /// Before the message is decoded: all of it is there. Absent where it is put together as it
+    /// comes.
     DecodeBegin,
     /// After it.
     DecodeEnd,

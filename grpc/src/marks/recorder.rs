@@ -19,6 +19,9 @@ pub enum Side {
     Server {
         /// Calls under way on the connection at the most: so many may begin with one read.
         in_flight: u32,
+        /// Whether TLS seals the frames. Calls then begin with their handlers, and end with the
+        /// encoding of their replies.
+        sealed: bool,
     },
 }
 
@@ -68,15 +71,22 @@ impl Recorder {
         })
     }
 
-    /// Begins the connection's next call, handed over now; `None` if it is not sampled.
+    /// Begins the connection's next call, which was handed over at `handed_over`, in ticks; `None` if
+    /// it is not sampled.
     #[inline]
-    pub fn begin(self: &Arc<Recorder>) -> Option<Call> {
+    pub fn begin(self: &Arc<Recorder>, handed_over: u64) -> Option<Call> {
         let call = self.begun.fetch_add(1, Relaxed);
         if call < self.next.load(Relaxed) {
             return None;
         }
-        self.open(call, Some(self.now()));
+        self.open(call, Some(handed_over));
         Some(Call { recorder: self.clone(), call })
+    }
+
+    /// A call is handed over now, to be begun when its stream is opened.
+    #[inline]
+    pub(crate) fn hand_over(self: &Arc<Recorder>) -> HandedOver {
+        HandedOver { recorder: self.clone(), at: self.now() }
     }
 
     /// Counts a call whose marks nobody wants.
@@ -98,7 +108,9 @@ impl Recorder {
         self.side
     }
 
-    pub(super) fn now(&self) -> u64 {
+    /// The clock's reading.
+    #[inline]
+    pub fn now(&self) -> u64 {
         self.clock.now()
     }
 
@@ -110,7 +122,7 @@ impl Recorder {
         }
         match self.side {
             Side::Client => false,
-            Side::Server { in_flight } => {
+            Side::Server { in_flight, .. } => {
                 let expected = self.begun.load(Relaxed).saturating_add(in_flight.max(1).into());
                 self.next.load(Relaxed) < expected
             }
@@ -120,6 +132,11 @@ impl Recorder {
     /// The call that the next request is of, for its handler; `None` if it is not sampled.
     pub(crate) fn handle(self: &Arc<Recorder>) -> Option<Call> {
         let call = self.handled.fetch_add(1, Relaxed);
+        if let Side::Server { sealed: true, .. } = self.side
+            && call >= self.next.load(Relaxed)
+        {
+            self.open(call, None);
+        }
         if self.open.load(Relaxed) == 0 {
             return None;
         }
@@ -147,9 +164,8 @@ impl Recorder {
         self.with(call, |marks| {
             let (before, after) = self.span(span);
             marks.set_first(Mark::ReadBegin, before);
-            // The last one stays. A client decodes the reply before its trailers are there; a
-            // server's handler waits for the end of the stream.
-            if piece.data || self.side != Side::Client {
+            // The last one stays.
+            if piece.data {
                 marks.set(Mark::LastReadBegin, before);
                 marks.set(Mark::ReadEnd, after);
             }
@@ -165,8 +181,10 @@ impl Recorder {
         let Some(call) = self.call_of(piece.stream) else { return };
         self.with(call, |marks| {
             let (before, after) = self.span(span);
-            marks.set_first(Mark::WriteBegin, before);
-            marks.set_first(Mark::FirstWriteEnd, after);
+            if piece.data {
+                marks.set_first(Mark::WriteBegin, before);
+                marks.set_first(Mark::FirstWriteEnd, after);
+            }
             if piece.ends {
                 marks.set(Mark::WriteEnd, after);
             }
@@ -247,6 +265,20 @@ impl fmt::Debug for Recorder {
     }
 }
 
+/// A call that was handed over and has no stream yet.
+#[derive(Debug)]
+pub(crate) struct HandedOver {
+    recorder: Arc<Recorder>,
+    at: u64,
+}
+
+impl HandedOver {
+    /// Its stream is opened; `None` if it is not sampled.
+    pub(crate) fn begin(self) -> Option<Call> {
+        self.recorder.begin(self.at)
+    }
+}
+
 /// A sampled call under way.
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -257,8 +289,17 @@ pub struct Call {
 impl Call {
     /// Notes that it is there now; of several times the last one stays.
     pub fn mark(&self, mark: Mark) {
-        let now = self.recorder.now();
-        self.recorder.with(self.call, |marks| marks.set(mark, now));
+        self.mark_at(mark, self.recorder.now());
+        if mark == Mark::EncodeEnd
+            && let Side::Server { sealed: true, .. } = self.recorder.side
+        {
+            self.end();
+        }
+    }
+
+    /// Notes that it was there at a time, in ticks; of several times the last one stays.
+    pub fn mark_at(&self, mark: Mark, at: u64) {
+        self.recorder.with(self.call, |marks| marks.set(mark, at));
     }
 
     /// Notes that the caller has the reply, or that the server has sent it all, and closes the call.
@@ -292,17 +333,17 @@ mod tests {
         let recorder = recorder(1000, 8, Side::Client);
         let sampled = recorder.next.load(Relaxed);
         for _ in 0..sampled {
-            assert!(recorder.begin().is_none() && !recorder.is_armed());
+            assert!(recorder.begin(0).is_none() && !recorder.is_armed());
         }
         assert_eq!(recorder.now(), 0, "the first reading");
-        assert!(recorder.begin().is_some() && recorder.is_armed());
+        assert!(recorder.begin(0).is_some() && recorder.is_armed());
     }
 
     #[test]
     fn calls_that_overlap_are_told_apart_by_their_streams() {
         let recorder = recorder(1, 8, Side::Client);
-        assert!(recorder.begin().is_none(), "call 0 opens the connection");
-        let (one, two) = (recorder.begin().unwrap(), recorder.begin().unwrap());
+        assert!(recorder.begin(0).is_none(), "call 0 opens the connection");
+        let (one, two) = (recorder.begin(0).unwrap(), recorder.begin(0).unwrap());
         recorder.written(piece(1, false), Some((100, 109)));
         recorder.written(piece(2, true), Some((200, 209)));
         recorder.written(piece(1, true), Some((300, 309)));
@@ -326,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_server_s_calls_begin_with_their_first_bytes_and_end_with_their_last() {
-        let recorder = recorder(1, 8, Side::Server { in_flight: 2 });
+        let recorder = recorder(1, 8, Side::Server { in_flight: 2, sealed: false });
         recorder.read(piece(0, true), None);
         assert!(recorder.is_armed() && recorder.handle().is_none());
         recorder.read(piece(1, false), Some((50, 59)));
@@ -349,7 +390,7 @@ mod tests {
         let recorder = recorder(3, 16, Side::Client);
         let capacity = recorder.lock().done.capacity();
         for _ in 0..10_000 {
-            if let Some(call) = recorder.begin() {
+            if let Some(call) = recorder.begin(0) {
                 call.end();
             }
         }
@@ -363,9 +404,9 @@ mod tests {
     #[test]
     fn both_sides_sample_the_same_calls() {
         let client = recorder(7, 32, Side::Client);
-        let server = recorder(7, 16, Side::Server { in_flight: 1 });
+        let server = recorder(7, 16, Side::Server { in_flight: 1, sealed: false });
         for call in 0..2000 {
-            let sampled = client.begin();
+            let sampled = client.begin(0);
             server.read(piece(call, true), None);
             server.written(piece(call, true), None);
             if let Some(sampled) = sampled {
@@ -381,10 +422,10 @@ mod tests {
     fn calls_that_never_end_make_room() {
         let recorder = recorder(1, 4, Side::Client);
         for _ in 0..1000 {
-            let _ = recorder.begin();
+            let _ = recorder.begin(0);
         }
         assert_eq!(recorder.lock().open.len(), MOST_OPEN);
         recorder.pass_over();
-        assert!(recorder.begin().is_some());
+        assert!(recorder.begin(0).is_some());
     }
 }

@@ -14,6 +14,7 @@ use super::{Recorder, Side};
 #[derive(Debug)]
 pub(crate) struct MarkedStream<S> {
     inner: S,
+    recorder: Option<Arc<Recorder>>,
     // Boxed: most connections are not marked.
     marks: Option<Box<Directions>>,
 }
@@ -26,21 +27,22 @@ struct Directions {
 }
 
 impl<S> MarkedStream<S> {
-    /// Without a recorder it is the stream and nothing else.
-    pub(crate) fn new(inner: S, recorder: Option<Arc<Recorder>>) -> MarkedStream<S> {
-        let marks = recorder.map(|recorder| {
+    /// Without a recorder it is the stream and nothing else, and also where TLS above it has the
+    /// frames `sealed`.
+    pub(crate) fn new(inner: S, recorder: Option<Arc<Recorder>>, sealed: bool) -> MarkedStream<S> {
+        let marks = recorder.clone().filter(|_| !sealed).map(|recorder| {
             let (coming, going) = match recorder.side() {
                 Side::Client => (Frames::of_server(), Frames::of_client()),
                 Side::Server { .. } => (Frames::of_client(), Frames::of_server()),
             };
             Box::new(Directions { recorder, coming, going })
         });
-        MarkedStream { inner, marks }
+        MarkedStream { inner, recorder, marks }
     }
 
     /// Where its connection is marked.
     pub(crate) fn recorder(&self) -> Option<&Arc<Recorder>> {
-        self.marks.as_deref().map(|marks| &marks.recorder)
+        self.recorder.as_ref()
     }
 }
 
@@ -77,7 +79,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for MarkedStream<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let MarkedStream { inner, marks } = &mut *self;
+        let MarkedStream { inner, marks, .. } = &mut *self;
         let Some(marks) = marks else { return Pin::new(inner).poll_read(cx, buffer) };
         let (had, before) = (buffer.filled().len(), marks.before());
         let polled = Pin::new(inner).poll_read(cx, buffer);
@@ -96,7 +98,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MarkedStream<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let MarkedStream { inner, marks } = &mut *self;
+        let MarkedStream { inner, marks, .. } = &mut *self;
         let Some(marks) = marks else { return Pin::new(inner).poll_write(cx, bytes) };
         let before = marks.before();
         let polled = Pin::new(inner).poll_write(cx, bytes);
@@ -111,7 +113,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MarkedStream<S> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let MarkedStream { inner, marks } = &mut *self;
+        let MarkedStream { inner, marks, .. } = &mut *self;
         let Some(marks) = marks else {
             return Pin::new(inner).poll_write_vectored(cx, slices);
         };

@@ -5,31 +5,51 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fabricbench_grpc::marks::{CallMarks, Mark, Recorder, Sampling, Side, Ticks};
-use fabricbench_grpc::{Client, ConnectOptions, ListenOptions, Observer, Tuning};
+use fabricbench_grpc::{
+    Client, ConnectOptions, Identity, ListenOptions, Observer, Profile, Tuning,
+};
 use tokio::task::JoinSet;
 
 use crate::support::{Running, run};
 
 /// In the order in which they must come, whatever the message.
-const CLIENT: [Mark; 8] = [
+const CLIENT: [Mark; 12] = [
     Mark::Begin,
     Mark::EncodeBegin,
     Mark::EncodeEnd,
+    Mark::WriteBegin,
+    Mark::FirstWriteEnd,
     Mark::WriteEnd,
+    Mark::ReadBegin,
+    Mark::LastReadBegin,
     Mark::ReadEnd,
     Mark::DecodeBegin,
     Mark::DecodeEnd,
     Mark::End,
 ];
-const SERVER: [Mark; 8] = [
+const SERVER: [Mark; 12] = [
     Mark::ReadBegin,
+    Mark::LastReadBegin,
+    Mark::ReadEnd,
     Mark::DecodeBegin,
     Mark::DecodeEnd,
     Mark::HandlerBegin,
     Mark::HandlerEnd,
     Mark::EncodeBegin,
     Mark::EncodeEnd,
+    Mark::WriteBegin,
+    Mark::FirstWriteEnd,
     Mark::WriteEnd,
+];
+
+/// What a socket under TLS cannot tell.
+const SEALED: [Mark; 6] = [
+    Mark::WriteBegin,
+    Mark::FirstWriteEnd,
+    Mark::WriteEnd,
+    Mark::ReadBegin,
+    Mark::LastReadBegin,
+    Mark::ReadEnd,
 ];
 
 /// Nanoseconds, the same for both sides.
@@ -42,17 +62,37 @@ struct Marked {
     server: Running,
     options: ConnectOptions,
     recorder: Arc<Recorder>,
+    // What cannot be noted.
+    absent: Vec<Mark>,
 }
 
 impl Marked {
     fn start(tuning: &Tuning, every: u32, observer: Observer) -> Marked {
+        Marked::start_with(tuning, every, observer, None)
+    }
+
+    fn start_with(
+        tuning: &Tuning,
+        every: u32,
+        observer: Observer,
+        identity: Option<Identity>,
+    ) -> Marked {
         let (clock, sampling) = (clock(), Sampling { every, seed: 1, capacity: 4096 });
         let observer = observer.mark_with(sampling, 64, clock.clone());
-        let listen = ListenOptions::new("127.0.0.1:0".parse().unwrap());
+        let mut listen = ListenOptions::new("127.0.0.1:0".parse().unwrap());
+        listen.identity = identity.clone();
         let server = Running::start_with(&listen, tuning, observer);
         let recorder = Recorder::new(sampling, Side::Client, clock);
-        let options = ConnectOptions::new(server.address).marks(recorder.clone());
-        Marked { server, options, recorder }
+        let mut options = ConnectOptions::new(server.address).marks(recorder.clone());
+        let mut absent = Vec::new();
+        if let Some(identity) = identity {
+            options = options.certificate(identity.certificate());
+            absent.extend(SEALED);
+        }
+        if tuning.profile() == Profile::Lean {
+            absent.push(Mark::DecodeBegin);
+        }
+        Marked { server, options, recorder, absent }
     }
 
     /// The calls with their marks on both sides; those of the client without the other's are left
@@ -68,28 +108,33 @@ impl Marked {
         });
         pairs.collect()
     }
-}
 
-fn in_order(marks: &CallMarks, order: &[Mark]) {
-    let mut last = 0;
-    for &mark in order {
-        let at = marks.get(mark).unwrap_or_else(|| panic!("no {mark:?} in {marks:?}"));
-        assert!(at >= last, "{mark:?} is too early in {marks:?}");
-        last = at;
+    /// What a cause cannot come after.
+    fn is_causal(&self, client: &CallMarks, server: &CallMarks) {
+        self.in_order(client, &CLIENT);
+        self.in_order(server, &SERVER);
+        for (cause, effect) in [(client, server), (server, client)] {
+            if !self.absent.contains(&Mark::WriteBegin) {
+                assert!(
+                    cause.get(Mark::WriteBegin) < effect.get(Mark::ReadEnd),
+                    "{client:?} {server:?}"
+                );
+            }
+        }
     }
-}
 
-/// What a cause cannot come after.
-fn is_causal(client: &CallMarks, server: &CallMarks) {
-    in_order(client, &CLIENT);
-    in_order(client, &[Mark::WriteBegin, Mark::FirstWriteEnd, Mark::WriteEnd]);
-    in_order(client, &[Mark::WriteBegin, Mark::ReadBegin, Mark::LastReadBegin, Mark::ReadEnd]);
-    in_order(server, &SERVER);
-    // The message may be decoded before the end of its stream is read.
-    in_order(server, &[Mark::ReadBegin, Mark::LastReadBegin, Mark::ReadEnd, Mark::HandlerBegin]);
-    in_order(server, &[Mark::HandlerEnd, Mark::WriteBegin, Mark::FirstWriteEnd, Mark::WriteEnd]);
-    assert!(client.get(Mark::WriteBegin) < server.get(Mark::ReadEnd), "{client:?} {server:?}");
-    assert!(server.get(Mark::WriteBegin) < client.get(Mark::ReadEnd), "{client:?} {server:?}");
+    fn in_order(&self, marks: &CallMarks, order: &[Mark]) {
+        let mut last = 0;
+        for &mark in order {
+            if self.absent.contains(&mark) {
+                assert_eq!(marks.get(mark), None, "{mark:?} in {marks:?}");
+                continue;
+            }
+            let at = marks.get(mark).unwrap_or_else(|| panic!("no {mark:?} in {marks:?}"));
+            assert!(at >= last, "{mark:?} is too early in {marks:?}");
+            last = at;
+        }
+    }
 }
 
 #[test]
@@ -113,7 +158,7 @@ fn every_stage_of_a_call_is_noted_on_both_sides() {
             let pairs = marked.pairs(&client);
             // The server may not yet have noted that its last write has ended.
             assert!((9..=10).contains(&pairs.len()), "{} B: {}", size, pairs.len());
-            pairs.iter().for_each(|(client, server)| is_causal(client, server));
+            pairs.iter().for_each(|(client, server)| marked.is_causal(client, server));
             // The whole message passes between its first byte and its last.
             if size == LARGE {
                 assert!(pairs.iter().all(|(client, server)| {
@@ -149,7 +194,7 @@ fn calls_that_are_under_way_at_once_keep_their_marks_apart() {
         let pairs = marked.pairs(&client);
         let sampled = 20 * 64 / 3;
         assert!(pairs.len() >= sampled - 2 && pairs.len() <= sampled + 1, "{}", pairs.len());
-        pairs.iter().for_each(|(client, server)| is_causal(client, server));
+        pairs.iter().for_each(|(client, server)| marked.is_causal(client, server));
     }
 }
 
@@ -177,6 +222,60 @@ fn a_handler_that_waits_is_seen_in_the_handler() {
         let handled = between(&server, Mark::HandlerBegin, Mark::HandlerEnd);
         assert!(handled >= WAIT, "{handled:?}");
         assert!(between(&client, Mark::WriteBegin, Mark::ReadEnd) >= handled);
-        is_causal(&client, &server);
+        marked.is_causal(&client, &server);
+    }
+}
+
+/// A call that is refused here, or given up before it began, opens no stream: the marks of those after
+/// it are theirs on both sides.
+#[test]
+fn calls_that_are_never_made_take_no_place() {
+    const LARGEST: usize = 64;
+    for tuning in
+        [Tuning::tuned(LARGEST as u64, 1).unwrap(), Tuning::lean(LARGEST as u64, 1).unwrap()]
+    {
+        let marked = Marked::start(&tuning, 1, Observer::new());
+        let client = run(async {
+            let client = Client::connect(&marked.options, &tuning).await.unwrap();
+            for _ in 0..20 {
+                client.echo(Bytes::from(vec![0; LARGEST + 1])).await.unwrap_err();
+                client.fetch(1, LARGEST as u64 + 1).await.unwrap_err();
+                drop(client.echo(Bytes::from(vec![0; LARGEST])));
+                drop(client.fetch(1, 1));
+                client.echo(Bytes::from(vec![0; LARGEST])).await.unwrap();
+            }
+            client
+        });
+        let pairs = marked.pairs(&client);
+        assert!((19..=20).contains(&pairs.len()), "{}", pairs.len());
+        pairs.iter().for_each(|(client, server)| marked.is_causal(client, server));
+    }
+}
+
+/// The sockets see records; what the codecs and the handler see is noted all the same, of the same
+/// calls on both sides.
+#[test]
+fn under_tls_the_stages_above_the_sockets_are_noted() {
+    let tuning = Tuning::tuned(1024, 8).unwrap();
+    let identity = Identity::generate().unwrap();
+    let marked = Marked::start_with(&tuning, 2, Observer::new(), Some(identity));
+    let client = run(async {
+        let client = Client::connect(&marked.options, &tuning).await.unwrap();
+        client.push().finish().await.unwrap();
+        for _ in 0..10 {
+            let mut calls = JoinSet::new();
+            (0..8).for_each(|_| drop(calls.spawn(client.echo(Bytes::from(vec![0; 1024])))));
+            while let Some(call) = calls.join_next().await {
+                call.unwrap().unwrap();
+            }
+        }
+        client
+    });
+    let pairs = marked.pairs(&client);
+    assert!((39..=41).contains(&pairs.len()), "{}", pairs.len());
+    for (client, server) in &pairs {
+        marked.is_causal(client, server);
+        assert!(client.get(Mark::EncodeEnd) < server.get(Mark::DecodeBegin));
+        assert!(server.get(Mark::EncodeEnd) < client.get(Mark::DecodeBegin));
     }
 }
