@@ -14,6 +14,8 @@ mod process;
 #[path = "paths/cluster.rs"]
 mod cluster;
 
+#[path = "paths/advice.rs"]
+mod advice;
 #[path = "paths/choice.rs"]
 mod choice;
 #[path = "paths/connections.rs"]

@@ -162,7 +162,11 @@ pub fn interfaces_with(sysfs: &Path) -> Result<Vec<Interface>, Error> {
 }
 
 /// Judges what the kernel said.
-fn describe(links: &[Link], addresses: &[(u32, Address)], sysfs: &Path) -> Vec<Interface> {
+pub(crate) fn describe(
+    links: &[Link],
+    addresses: &[(u32, Address)],
+    sysfs: &Path,
+) -> Vec<Interface> {
     let mut interfaces: Vec<_> = links
         .iter()
         .map(|link| {

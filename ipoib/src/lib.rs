@@ -38,8 +38,11 @@ pub mod advice;
 pub mod choice;
 pub mod counters;
 pub mod interface;
+pub mod offloads;
+pub mod processors;
 pub mod proof;
 pub mod route;
+pub mod setup;
 pub mod sockets;
 
 mod address;
@@ -51,13 +54,16 @@ mod sysfs;
 mod words;
 
 pub use address::{Address, Scope};
-pub use advice::advice;
+pub use advice::{Advice, Cause, Window, advice};
 pub use choice::{PathChoice, PathName, choose};
 pub use counters::Counters;
 pub use error::Error;
 pub use interface::{
     Backing, Interface, Ipoib, Kind, Mode, RdmaPort, State, interfaces, interfaces_with,
 };
+pub use offloads::{Offloads, Switch};
+pub use processors::Processors;
 pub use proof::{PathProof, Verdict};
 pub use route::Route;
+pub use setup::{Interrupt, Queue, Setup, TcpBuffers, setups, setups_below, tcp_buffers};
 pub use sockets::{TcpInfo, TcpSocket, TcpState, tcp_sockets};

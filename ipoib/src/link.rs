@@ -191,13 +191,13 @@ mod tests {
         // The kernel marks some nested attributes as such (NLA_F_NESTED).
         let info = Message::new(0, &[])
             .with(libc::IFLA_INFO_KIND, b"ipoib\0")
-            .with(libc::IFLA_INFO_DATA | 0x8000, data.header::<0>().unwrap().1.raw());
+            .with(libc::IFLA_INFO_DATA | 0x8000, data.body());
         let message = Message::new(libc::RTM_NEWLINK, &header)
             .with(libc::IFLA_IFNAME, b"ib0\0")
             .with(libc::IFLA_MTU, &65_520u32.to_ne_bytes())
             .with(libc::IFLA_OPERSTATE, &[6])
             .with(libc::IFLA_CARRIER, &[1])
-            .with(libc::IFLA_LINKINFO, info.header::<0>().unwrap().1.raw());
+            .with(libc::IFLA_LINKINFO, info.body());
         let expected = Link {
             name: "ib0".to_owned(),
             index: 7,

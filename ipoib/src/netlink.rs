@@ -1,5 +1,5 @@
 //! Questions to the kernel by netlink: rtnetlink of links, addresses and routes, sock_diag of
-//! sockets. Answers are those of the calling thread's network namespace, which `/sys` need not
+//! sockets, generic netlink of offloads. Answers are those of the calling thread's network namespace, which `/sys` need not
 //! show.
 //!
 //! Messages are kept as a fixed header and raw attributes, of which callers read the few they
@@ -15,7 +15,7 @@ use netlink_packet_core::{
 };
 use netlink_sys::{
     Socket, SocketAddr,
-    protocols::{NETLINK_ROUTE, NETLINK_SOCK_DIAG},
+    protocols::{NETLINK_GENERIC, NETLINK_ROUTE, NETLINK_SOCK_DIAG},
 };
 
 /// Tries at a list that changes while the kernel gives it.
@@ -37,6 +37,11 @@ impl Kernel {
     /// Opens the way to sock_diag.
     pub(crate) fn open_sock_diag() -> io::Result<Self> {
         Self::open_to(NETLINK_SOCK_DIAG)
+    }
+
+    /// Opens the way to the families of generic netlink.
+    pub(crate) fn open_generic() -> io::Result<Self> {
+        Self::open_to(NETLINK_GENERIC)
     }
 
     fn open_to(family: isize) -> io::Result<Self> {
@@ -108,6 +113,10 @@ impl Kernel {
             match message.payload {
                 NetlinkPayload::InnerMessage(answer) => answers.push(answer),
                 NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
+                // A list that the kernel could not give to its end.
+                NetlinkPayload::Done(done) if done.code != 0 => {
+                    return Err(io::Error::from_raw_os_error(done.code.saturating_neg()));
+                }
                 NetlinkPayload::Done(_) => return Ok(Part::Last { changed }),
                 _ => {}
             }
@@ -148,6 +157,12 @@ impl Message {
         self.body.extend_from_slice(value);
         self.body.resize(self.body.len().next_multiple_of(4), 0);
         self
+    }
+
+    /// Header and attributes as they lie in the message; of one without a header, what another's
+    /// nested attribute holds.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
     }
 
     pub(crate) fn kind(&self) -> u16 {
@@ -199,10 +214,13 @@ impl<'a> Attributes<'a> {
             })
     }
 
-    /// As they lie in the message.
-    #[cfg(test)]
-    pub(crate) fn raw(self) -> &'a [u8] {
-        self.0
+    /// What is nested in each attribute of that kind.
+    pub(crate) fn each(self, kind: u16) -> impl Iterator<Item = Self> {
+        NlasIterator::new(self.0).map_while(Result::ok).filter_map(move |attribute| {
+            let length = usize::from(attribute.length());
+            let value = attribute.into_inner().get(NLA_HEADER_SIZE..length);
+            value.filter(|_| attribute.kind() == kind).map(Attributes)
+        })
     }
 
     pub(crate) fn nested(self, kind: u16) -> Option<Self> {

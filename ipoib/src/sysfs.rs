@@ -64,6 +64,27 @@ impl Directory {
         })
     }
 
+    /// An attribute of the PCI function: of the device behind the interface, or, where that is one of
+    /// virtio's, of the one under it.
+    pub(crate) fn of_function(&self, attribute: &str) -> Option<String> {
+        ["device", "device/.."]
+            .iter()
+            .find_map(|device| self.text(&format!("{device}/{attribute}")))
+    }
+
+    /// What a directory of that function holds.
+    pub(crate) fn entries_of_function(&self, name: &str) -> Vec<String> {
+        let held = ["device", "device/.."].map(|device| self.entries(&format!("{device}/{name}")));
+        held.into_iter().find(|entries| !entries.is_empty()).unwrap_or_default()
+    }
+
+    /// The names of what a directory holds; none if it is not there.
+    pub(crate) fn entries(&self, name: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path.join(name)) else { return Vec::new() };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.collect()
+    }
+
     pub(crate) fn text(&self, attribute: &str) -> Option<String> {
         let text = fs::read_to_string(self.path.join(attribute)).ok()?;
         Some(text.trim().to_owned())

@@ -6,13 +6,15 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use fabricbench_emulated_ipoib::{End, LARGEST_MTU, Link, Namespace};
 use fabricbench_ipoib::{
-    Backing, Counters, Error, Interface, Kind, PathName, PathProof, choose, interfaces, route,
+    Backing, Counters, Error, Interface, Kind, PathName, PathProof, Switch, advice, choose,
+    interfaces, route, setups, tcp_buffers,
 };
 
 const PAYLOAD: usize = 300_000;
@@ -274,4 +276,43 @@ fn an_interface_that_is_down_or_has_no_address_makes_no_path() {
     cluster.here.within(|| ip("link set ib0 down")).unwrap();
     let down = refusal(PathName::Ipoib);
     assert!(down.contains("ip link set ib0 up here"), "{down}");
+}
+
+/// What sysfs tells of the host's own interfaces, as this process sees them.
+#[test]
+fn the_setup_of_this_hosts_interfaces_is_read() {
+    let (here, setups) = (interfaces().unwrap(), setups().unwrap());
+    let names = |interfaces: &[Interface]| {
+        interfaces.iter().map(|interface| interface.name.clone()).collect::<Vec<_>>()
+    };
+    let of: Vec<_> = setups.iter().map(|setup| setup.interface.clone()).collect();
+    assert_eq!(of, names(&here));
+    for (interface, setup) in here.iter().zip(&setups) {
+        assert!(!setup.near.is_empty(), "{setup:?}");
+        if interface.kind == Kind::Loopback {
+            assert_eq!((setup.receive_queues.len(), setup.transmit_queues.len()), (1, 1));
+            assert_eq!(advice(interface, Some(setup)), []);
+        }
+    }
+    let buffers = tcp_buffers(Path::new("/"));
+    assert!(buffers.receive_window() > Some(0) && buffers.send > Some(0), "{buffers:?}");
+}
+
+/// The namespace was entered without a sysfs of its own: what netlink tells is there, and what the
+/// host's sysfs would tell is not taken for it.
+#[test]
+fn the_setup_of_an_emulated_link_is_told_by_netlink_alone() {
+    let Some(cluster) = Cluster::new() else { return };
+    let (here, setups) =
+        cluster.here.within(|| (interfaces().unwrap(), setups().unwrap())).unwrap();
+    for name in ["ib0", "eth0"] {
+        let setup = setups.iter().find(|setup| setup.interface == name).unwrap();
+        assert!(setup.receive_queues.is_empty() && setup.interrupts.is_empty(), "{setup:?}");
+        assert_eq!(advice(named(&here, name), Some(setup)), []);
+    }
+    let eth0 = setups.iter().find(|setup| setup.interface == "eth0").unwrap();
+    // Where the kernel has ethtool by netlink: Linux 5.6 and later.
+    if let Some(offloads) = &eth0.offloads {
+        assert_eq!(offloads.generic_segmentation, Switch::On, "{offloads:?}");
+    }
 }

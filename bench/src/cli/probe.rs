@@ -3,8 +3,12 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use fabricbench_ipoib::{Interface, Kind, advice};
+use fabricbench_ipoib::{
+    Advice, Interface, Interrupt, Ipoib, Kind, Offloads, Queue, Setup, Switch, TcpBuffers, Window,
+};
 use fabricbench_verbs::{Context, LockedMemory};
+
+use serde::Serialize;
 
 use super::{Exit, Failure, print};
 use crate::session::Host;
@@ -16,10 +20,20 @@ pub(super) struct ProbeArguments {
     json: bool,
 }
 
+/// A host, and what could be set better on it.
+#[derive(Serialize)]
+struct Probed<'a> {
+    #[serde(flatten)]
+    host: &'a Host,
+    advice: Vec<Advice>,
+}
+
 pub(super) fn probe(arguments: &ProbeArguments) -> Result<Exit, Failure> {
     let host = Host::here().map_err(Failure::Error)?;
     if arguments.json {
-        let text = serde_json::to_string_pretty(&host).map_err(Failure::error)?;
+        let advice = host.interfaces.iter().flat_map(|interface| host.advice(interface)).collect();
+        let probed = Probed { host: &host, advice };
+        let text = serde_json::to_string_pretty(&probed).map_err(Failure::error)?;
         print(&format!("{text}\n"))?;
         return Ok(Exit::Complete);
     }
@@ -66,10 +80,114 @@ fn interfaces(text: &mut String, host: &Host) {
             if addresses.is_empty() { ", no address" } else { ", " },
             addresses.join(" ")
         );
-        if let Some(advice) = advice(interface) {
+        if let Kind::Ipoib(ipoib) = &interface.kind {
+            partition(text, ipoib, host.setup(interface));
+        }
+        if let Some(setup) = host.setup(interface) {
+            settings(text, setup);
+        }
+        if let Some(speed) = interface.speed_mbps {
+            reach(text, &host.tcp_buffers, speed);
+        }
+        for advice in host.advice(interface) {
             let _ = writeln!(text, "    advice: {advice}");
         }
     }
+}
+
+/// What is particular to IPoIB, as far as it is known.
+fn partition(text: &mut String, ipoib: &Ipoib, setup: Option<&Setup>) {
+    let key = ipoib.pkey.map(|key| format!("pkey 0x{key:04x}"));
+    let parent = setup.and_then(|setup| setup.parent.as_ref());
+    let child = parent.map(|parent| format!("child of {parent}"));
+    let umcast = ipoib.umcast.map(|on| format!("umcast {}", if on { "on" } else { "off" }));
+    let port =
+        ipoib.parent.as_ref().map(|parent| format!("{} port {}", parent.device, parent.port));
+    let known: Vec<_> = [key, child, umcast, port].into_iter().flatten().collect();
+    if !known.is_empty() {
+        let _ = writeln!(text, "    {}", known.join(", "));
+    }
+}
+
+fn settings(text: &mut String, setup: &Setup) {
+    if !setup.receive_queues.is_empty() {
+        let length = setup
+            .transmit_queue_length
+            .map_or_else(String::new, |length| format!(" (txqueuelen {length})"));
+        let _ = writeln!(
+            text,
+            "    queues      {} receive{}, {} transmit{length}",
+            setup.receive_queues.len(),
+            steering(&setup.receive_queues),
+            setup.transmit_queues.len()
+        );
+    }
+    if let Some(offloads) = &setup.offloads {
+        let _ = writeln!(text, "    offloads    {}", switches(offloads));
+    }
+    let mut busy = setup.interrupts.iter().filter(|interrupt| interrupt.count > 0).peekable();
+    if busy.peek().is_some() {
+        let node = setup
+            .numa_node
+            .map_or_else(String::new, |node| format!("; NUMA node {node}: {}", setup.near));
+        let on: Vec<_> = busy.map(interrupt).collect();
+        let _ = writeln!(text, "    interrupts  {}{node}", on.join(", "));
+    }
+}
+
+/// Whether software spreads what arrives, and over which processors.
+fn steering(queues: &[Queue]) -> String {
+    let mut over = queues.iter().filter_map(|queue| queue.processors.as_ref());
+    match over.find(|processors| !processors.is_empty()) {
+        Some(processors) => format!(" (RPS over {processors})"),
+        None => " (RPS off)".to_owned(),
+    }
+}
+
+fn switches(offloads: &Offloads) -> String {
+    let Offloads {
+        segmentation,
+        generic_segmentation,
+        generic_receive,
+        transmit_checksum,
+        receive_checksum,
+    } = offloads;
+    let all = [
+        ("tso", segmentation),
+        ("gso", generic_segmentation),
+        ("gro", generic_receive),
+        ("tx-checksum", transmit_checksum),
+        ("rx-checksum", receive_checksum),
+    ];
+    let one = |(name, switch): &(&str, &Switch)| {
+        let state = match switch {
+            Switch::On => "on",
+            Switch::Off => "off",
+            Switch::Absent => "none",
+        };
+        format!("{name} {state}")
+    };
+    all.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn interrupt(interrupt: &Interrupt) -> String {
+    let on = interrupt.processors().map_or_else(|| "?".to_owned(), ToString::to_string);
+    format!("{} {} on {on}", interrupt.number, interrupt.name)
+}
+
+/// Up to which round trip one TCP connection fills the link: rate by round trip is what has to be
+/// under way.
+fn reach(text: &mut String, buffers: &TcpBuffers, speed_mbps: u32) {
+    let Some(window) = Window::between(buffers, buffers) else { return };
+    let lasts = window.lasts(f64::from(speed_mbps) * 1e6 / 8.0);
+    let _ = writeln!(
+        text,
+        "    TCP         {} B under way at the most ({}): one connection fills the link up to a \
+         round trip of {:.0} us",
+        window.bytes,
+        if window.of_sender { "tcp_wmem" } else { "tcp_rmem" },
+        lasts.as_secs_f64() * 1e6
+    );
 }
 
 fn devices(text: &mut String) {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::Args;
+use fabricbench_ipoib::TcpBuffers;
 
 use super::{DEFAULT_PORT, Exit, Failure, options::parse_timeout, print, say};
 use crate::{
@@ -48,6 +49,8 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<Exit, Failure> {
         Host::here().unwrap_or_else(|reason| Host {
             environment: crate::observe::environment(),
             interfaces: Vec::new(),
+            setups: Vec::new(),
+            tcp_buffers: TcpBuffers::default(),
             boot: None,
             network_namespace: None,
             rdma: Err(reason),

@@ -37,6 +37,9 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     for warning in &diagnosis.document.warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
+    for advice in &diagnosis.document.advice {
+        let _ = writeln!(text, "{advice}");
+    }
     text
 }
 

@@ -16,9 +16,9 @@ pub use file::{OutputError, ResultFile};
 pub use long::long;
 pub use perftest::{PerftestColumns, perftest};
 pub use schema::{
-    Absent, CellRecord, CellSettings, Counters, CpuCost, Document, Environment, Latency,
-    LatencyKind, LatencySplit, Loss, Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord,
-    SCHEMA, Status, Throughput,
+    Absent, AdviceRecord, CellRecord, CellSettings, Counters, CpuCost, Document, Environment,
+    Latency, LatencyKind, LatencySplit, Loss, Path, PathKind, PayloadCheck, PlanRecord, Proof,
+    RoundRecord, SCHEMA, Side, Status, Throughput,
 };
 pub use table::table;
 pub use tcp::{Spread, TcpRecord, TcpSide};

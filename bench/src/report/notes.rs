@@ -1,5 +1,5 @@
 //! What stands under the figures, whatever the face of the report: which way each column went and
-//! whether that is proven, why figures are missing, what a search found, and warnings.
+//! whether that is proven, why figures are missing, what a search found, warnings and advice.
 
 use std::{collections::HashMap, fmt::Write as _};
 
@@ -8,8 +8,8 @@ use super::{
     column::{Column, Columns},
 };
 
-/// What a reader must know about the columns, whatever the face of the report: paths, reasons and
-/// warnings.
+/// What a reader must know about the columns, whatever the face of the report: paths, reasons,
+/// warnings and advice.
 pub(super) fn notes(document: &Document) -> String {
     let columns = Columns::of(document, &document.cells.iter().collect::<Vec<_>>());
     let mut text = ways(document, &columns);
@@ -19,6 +19,9 @@ pub(super) fn notes(document: &Document) -> String {
     }
     for warning in &document.warnings {
         let _ = writeln!(text, "warning: {warning}");
+    }
+    for advice in &document.advice {
+        let _ = writeln!(text, "{advice}");
     }
     text
 }

@@ -262,6 +262,9 @@ fn notes(document: &Document, columns: PerftestColumns) -> String {
     for warning in &document.warnings {
         note(&mut text, &format!("warning: {warning}"));
     }
+    for advice in &document.advice {
+        note(&mut text, &advice.to_string());
+    }
     text
 }
 
@@ -346,6 +349,7 @@ mod tests {
             client: Environment::default(),
             server: None,
             warnings: Vec::new(),
+            advice: Vec::new(),
             cells,
         }
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use fabricbench_ipoib::Advice;
 use serde::{Deserialize, Serialize};
 
 use super::TcpRecord;
@@ -35,8 +36,46 @@ pub struct Document {
     pub server: Option<Environment>,
     /// What a reader must know before believing a figure.
     pub warnings: Vec<String>,
+    /// What could be set better on the interfaces that carried figures.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub advice: Vec<AdviceRecord>,
     /// The figures.
     pub cells: Vec<CellRecord>,
+}
+
+/// What could be set better on one side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdviceRecord {
+    /// Whose interface it is.
+    pub side: Side,
+    /// The interface, what was found on it, why it matters and what mends it.
+    #[serde(flatten)]
+    pub advice: Advice,
+}
+
+impl std::fmt::Display for AdviceRecord {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "advice: on the {}, {}", self.side, self.advice)
+    }
+}
+
+/// One of the two hosts of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The one that times.
+    Client,
+    /// The far one.
+    Server,
+}
+
+impl std::fmt::Display for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        })
+    }
 }
 
 /// How the plan was made: enough to run it again.

@@ -307,6 +307,7 @@ mod tests {
             client: Environment::default(),
             server: None,
             warnings: Vec::new(),
+            advice: Vec::new(),
             cells,
         }
     }

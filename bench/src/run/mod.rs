@@ -1,11 +1,13 @@
 //! A plan, carried out: slice after slice, the document whole after each.
 
+mod advice;
 mod tally;
 mod trouble;
 mod tune;
 
 use std::time::Duration;
 
+use advice::advice;
 use tally::Tally;
 use thiserror::Error;
 use trouble::troubles;
@@ -115,6 +117,7 @@ pub fn run<C: Clock + Sync>(
     }
     document.warnings.extend(unsteady(&document.cells));
     document.warnings.extend(troubles(&document.cells));
+    document.advice = advice(&document.cells, &initiating.here, &initiating.there);
     // A device or pipe is written once, at the end, so it needs the document also when it was cut.
     document.complete = ended.is_ok();
     if let Some(file) = file {

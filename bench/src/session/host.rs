@@ -1,8 +1,8 @@
 //! What the two hosts tell one another of themselves and of a slice.
 
-use std::fs;
+use std::{fs, path::Path};
 
-use fabricbench_ipoib::Interface;
+use fabricbench_ipoib::{Advice, Interface, Setup, TcpBuffers};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -18,6 +18,12 @@ pub struct Host {
     pub environment: Environment,
     /// Its network interfaces, as its process sees them.
     pub interfaces: Vec<Interface>,
+    /// How they are set up.
+    #[serde(default)]
+    pub setups: Vec<Setup>,
+    /// How large TCP's windows may become.
+    #[serde(default)]
+    pub tcp_buffers: TcpBuffers,
     /// Names this boot of this kernel: equal on both sides means that they share processors.
     pub boot: Option<String>,
     /// Names the network namespace within the boot: both equal means that traffic between the two
@@ -61,10 +67,24 @@ impl Host {
         Ok(Self {
             environment: observe::environment(),
             interfaces: fabricbench_ipoib::interfaces().map_err(|error| error.to_string())?,
+            setups: fabricbench_ipoib::setups().map_err(|error| error.to_string())?,
+            tcp_buffers: fabricbench_ipoib::tcp_buffers(Path::new("/")),
             boot: boot(),
             network_namespace: network_namespace(),
             rdma: rdma_devices(),
         })
+    }
+
+    /// How an interface is set up.
+    #[must_use]
+    pub fn setup(&self, interface: &Interface) -> Option<&Setup> {
+        self.setups.iter().find(|setup| setup.interface == interface.name)
+    }
+
+    /// What could be set better on an interface.
+    #[must_use]
+    pub fn advice(&self, interface: &Interface) -> Vec<Advice> {
+        fabricbench_ipoib::advice(interface, self.setup(interface))
     }
 
     /// Whether both sides run on one kernel.

@@ -277,24 +277,3 @@ fn addresses_are_given_to_their_interfaces_which_are_sorted() {
     assert_eq!(interfaces[0].addresses, [one, three]);
     assert_eq!(interfaces[1].addresses, [two]);
 }
-
-#[test]
-fn advice_is_given_where_a_setting_is_in_the_way() {
-    let settings = |flags: u8, mode: u16, mtu: u32| {
-        let data = IpoibData { mode: Some(mode), ..IpoibData::default() };
-        let ib0 = Link { ipoib: Some(data), mtu, ..ib("ib0", 2, flags) };
-        crate::advice(&one(Tree::new().describe(&[ib0])))
-    };
-    let contains = |advice: Option<String>, text: &str| {
-        assert!(advice.as_ref().is_some_and(|advice| advice.contains(text)), "{advice:?}");
-    };
-    contains(settings(0x80, 0, 2044), "connected mode is possible");
-    contains(settings(0x80, 1, 2044), "ip link set ib0 mtu 65520");
-    contains(settings(0x00, 0, 2044), "enhanced");
-    assert_eq!(settings(0x80, 1, 65_520), None);
-    assert_eq!(settings(0x00, 0, 4092), None);
-
-    let emulated = of_kind("tun", link("ib0", 2, libc::ARPHRD_INFINIBAND));
-    assert_eq!(crate::advice(&one(Tree::new().describe(&[emulated]))), None);
-    assert_eq!(crate::advice(&one(Tree::new().describe(&[ethernet("eth0", 2)]))), None);
-}

@@ -92,6 +92,8 @@ mod tests {
                 ..Environment::default()
             },
             interfaces: Vec::new(),
+            setups: Vec::new(),
+            tcp_buffers: Default::default(),
             boot: Some(boot.to_owned()),
             network_namespace: None,
             rdma: Err(String::new()),
