@@ -22,6 +22,8 @@ mod pair;
 
 #[path = "rdma/axes.rs"]
 mod axes;
+#[path = "rdma/buffers.rs"]
+mod buffers;
 #[path = "rdma/interface.rs"]
 mod interface;
 #[path = "rdma/limits.rs"]

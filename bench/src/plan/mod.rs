@@ -196,8 +196,9 @@ impl Cell {
     fn impossible_in_buffers(&self) -> Option<String> {
         let Self { transport, pattern, .. } = self;
         match transport {
-            TransportName::Verbs(_) => Some(format!(
-                "{transport} has its message in one buffer; in several (--buffers) are those of gRPC and TCP"
+            TransportName::Verbs(verbs) if verbs.operation.is_one_sided() => Some(format!(
+                "{transport} has its message in one buffer; in several (--buffers) are those of verbs' \
+                 writes and sends, of gRPC and of TCP"
             )),
             TransportName::Tcp(_) if *pattern == Pattern::Bidirectional => Some(format!(
                 "{transport} has its message in one buffer in the pattern {pattern}; in several (--buffers) it \

@@ -90,7 +90,7 @@ impl Control {
         pair.regions.copy_in(pair.layout.control(), &bytes).map_err(failed)?;
         let local = pair.local(lane, pair.layout.control(), u32::try_from(length).unwrap_or(0));
         let request = pair.request(lane, Operation::SendImm(self.immediate()), local);
-        pair.post_in_place(lane, &SendRequest { id, ..request })
+        pair.post_in_place(lane, &SendRequest { id, ..request }, &[])
     }
 
     /// What came with `immediate` into the receive of this number; `None` for what has no meaning.

@@ -8,7 +8,7 @@ use std::{cell::Cell, fmt, ops::Deref};
 
 use fabricbench_verbs::{
     AddressHandle, Completion, CompletionChannel, CompletionQueue, Context,
-    ExtendedCompletionQueue, ExtendedQueuePair, ExtendedSupport, Kind, MemoryRegion, PeerId,
+    ExtendedCompletionQueue, ExtendedQueuePair, ExtendedSupport, Kind, Local, MemoryRegion, PeerId,
     PollError, PostError, ProtectionDomain, QueuePair, QueuePairOptions, RegionId, Result,
     SendRequest, SharedReceiveQueue, TimedCompletion,
 };
@@ -311,6 +311,21 @@ impl Poster {
             }
             Self::Extended(queue_pair) => queue_pair.post_send(requests),
         }
+    }
+
+    /// Posts one request that is gathered from its own range and those of `more`: by the plain
+    /// interface, which `PairPlan::post` sees to.
+    #[inline]
+    pub(super) fn post_gathered(
+        &self,
+        request: &SendRequest,
+        more: &[Local],
+    ) -> std::result::Result<(), PostError> {
+        // What almost all are: the way of one range is the shorter one.
+        if more.is_empty() {
+            return self.post_send(request);
+        }
+        self.post_send_gathered(request, more)
     }
 
     /// Posts one request.

@@ -115,6 +115,11 @@ impl Pair {
             let (pieces, longest) = (self.message.pieces(), self.message.piece());
             described.insert("pieces".to_owned(), format!("{pieces}, of at most {longest} B"));
         }
+        let buffers = self.plan.buffers().len();
+        if buffers > 0 {
+            let words = format!("gathered from {buffers} by the adapter");
+            described.insert("buffers".to_owned(), words);
+        }
         if self.shared.is_some() {
             described.insert("receive queue".to_owned(), "shared".to_owned());
         }

@@ -1,5 +1,7 @@
 //! Where things lie in a pair's memory: the same on both sides, since both know the plan.
 
+use std::ops::Range;
+
 use super::TransportError;
 use crate::plan::ATOMIC_BYTES;
 
@@ -53,9 +55,11 @@ impl Place {
 
 /// What a layout follows from: the same on both sides.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct Shape<'a> {
     /// Bytes of a message.
     pub(super) size: usize,
+    /// Bytes of each of the buffers that it is sent from; empty: of one.
+    pub(super) buffers: &'a [u64],
     /// Bytes of a message, or of a piece of it, that a receive takes: none where it is written.
     pub(super) received: u32,
     /// Bytes before them.
@@ -73,7 +77,7 @@ pub(super) struct Shape {
 /// In the host's memory for each lane its receive slots, and then a place for control messages to be
 /// sent from; in that of the messages for each lane the message it sends and the word that atomics
 /// work on. The target of writes, reads and atomics is in the one or the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
     align: usize,
     slot: usize,
@@ -81,19 +85,32 @@ pub(super) struct Layout {
     apart: usize,
     ring: usize,
     header: usize,
-    message: usize,
+    // Of the message that a lane sends.
+    buffers: Box<[Buffer]>,
+    source: usize,
+    target: usize,
     lanes: usize,
     watched: bool,
+}
+
+/// A part of a message that lies by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Buffer {
+    // Where it begins, in what holds the message.
+    offset: usize,
+    // The same in the message.
+    begin: usize,
+    length: usize,
 }
 
 impl Layout {
     /// # Errors
     /// [`TransportError::Unsupported`]: all of it together has no address.
-    pub(super) fn new(shape: &Shape) -> Result<Self, TransportError> {
+    pub(super) fn new(shape: &Shape<'_>) -> Result<Self, TransportError> {
         let Shape { size, header, watched, .. } = *shape;
         let (receives, lanes) = (shape.receives as usize, shape.lanes as usize);
         let slot = (shape.received as usize).max(CONTROL_BYTES) + header;
-        let align = if size < PAGE { LINE } else { PAGE };
+        let align = alignment(size);
         let Some(slot) = slot.checked_next_multiple_of(align) else {
             return Err(no_memory(lanes, size));
         };
@@ -102,17 +119,22 @@ impl Layout {
             true => (APART, room),
             false => (0, receives.max(1)),
         };
+        let buffers = buffers(size, shape.buffers);
+        let end = buffers.as_deref().and_then(<[_]>::last).map(|last| last.offset + last.length);
+        let whole = |bytes: usize| bytes.max(1).checked_next_multiple_of(align);
         // A result of an atomic is no longer than a line.
-        let message = size.max(1).checked_next_multiple_of(align);
-        let length = message.and_then(|message| {
-            let others = message.checked_mul(2)?.checked_add(2 * align)?;
+        let (source, target) = (end.and_then(whole), whole(size));
+        let length = source.zip(target).and_then(|(source, target)| {
+            let others = source.checked_add(target)?.checked_add(2 * align)?;
             let lane = slot.checked_mul(apart + ring)?.checked_add(others)?;
             lane.checked_mul(lanes)?.checked_add(LINE)
         });
-        let (Some(message), Some(_)) = (message, length) else {
+        let (Some(buffers), Some(source), Some(target), Some(_)) =
+            (buffers, source, target, length)
+        else {
             return Err(no_memory(lanes, size));
         };
-        Ok(Self { align, slot, apart, ring, header, message, lanes, watched })
+        Ok(Self { align, slot, apart, ring, header, buffers, source, target, lanes, watched })
     }
 
     /// Bytes of a lane's receives.
@@ -122,12 +144,12 @@ impl Layout {
 
     /// Where a lane's part of a memory begins.
     fn lane(&self, area: Area, lane: usize) -> Place {
-        let (host, messages) = (self.receives(), self.message + self.align);
+        let (host, messages) = (self.receives(), self.source + self.align);
         let bytes = match (area, self.watched) {
-            (Area::Host, true) => host + self.message,
+            (Area::Host, true) => host + self.target,
             (Area::Host, false) => host,
             (Area::Messages, true) => messages,
-            (Area::Messages, false) => messages + self.message,
+            (Area::Messages, false) => messages + self.target,
         };
         Place { area, offset: lane * bytes }
     }
@@ -178,20 +200,61 @@ impl Layout {
         }
     }
 
-    /// The message that a lane sends.
+    /// The message that a lane sends: its beginning, where it is in several buffers.
     pub(super) fn message(&self, lane: usize) -> Place {
         self.lane(Area::Messages, lane)
     }
 
+    /// The buffers of the message that a lane sends: where each lies, and which bytes of it are there.
+    pub(super) fn buffers(&self, lane: usize) -> impl Iterator<Item = (Place, Range<usize>)> {
+        let message = self.message(lane);
+        let buffer = move |buffer: &Buffer| {
+            (message.plus(buffer.offset), buffer.begin..buffer.begin + buffer.length)
+        };
+        self.buffers.iter().map(buffer)
+    }
+
+    /// Where the byte at `offset` of the message that a lane sends lies.
+    pub(super) fn message_byte(&self, lane: usize, offset: usize) -> Place {
+        let after = self.buffers.partition_point(|buffer| buffer.begin <= offset);
+        let buffer = self.buffers.get(after.saturating_sub(1));
+        let gap = buffer.map_or(0, |buffer| buffer.offset - buffer.begin);
+        self.message(lane).plus(gap + offset)
+    }
+
     /// The word that a lane's atomics work on.
     pub(super) fn word(&self, lane: usize) -> Place {
-        self.message(lane).plus(self.message)
+        self.message(lane).plus(self.source)
     }
 
     /// Where control messages are sent from.
     pub(super) fn control(&self) -> Place {
         self.lane(Area::Host, self.lanes)
     }
+}
+
+/// Where the buffers of a message of `size` bytes lie: each begins as a message would, with a gap
+/// before it, so that what is read on from the one before is not what was sent. `None`: they have no
+/// address.
+fn buffers(size: usize, lengths: &[u64]) -> Option<Box<[Buffer]>> {
+    if lengths.is_empty() {
+        return Some([Buffer { offset: 0, begin: 0, length: size }].into());
+    }
+    let (mut begin, mut end) = (0usize, 0usize);
+    let place = |&length: &u64| {
+        let length = usize::try_from(length).ok()?;
+        let free = if begin == 0 { 0 } else { end.checked_add(1)? };
+        let offset = free.checked_next_multiple_of(alignment(length))?;
+        let buffer = Buffer { offset, begin, length };
+        (begin, end) = (begin.checked_add(length)?, offset.checked_add(length)?);
+        Some(buffer)
+    };
+    lengths.iter().map(place).collect()
+}
+
+/// What the beginning of so many bytes is aligned to.
+fn alignment(bytes: usize) -> usize {
+    if bytes < PAGE { LINE } else { PAGE }
 }
 
 #[cold]
@@ -209,8 +272,9 @@ mod tests {
 
     use super::*;
 
-    const SHAPE: Shape = Shape {
+    const SHAPE: Shape<'_> = Shape {
         size: 1,
+        buffers: &[],
         received: 1,
         shared: true,
         header: 0,
@@ -220,7 +284,7 @@ mod tests {
     };
 
     /// Every place of `layout`, with its length.
-    fn places(layout: &Layout, shape: &Shape) -> Vec<(Place, usize)> {
+    fn places(layout: &Layout, shape: &Shape<'_>) -> Vec<(Place, usize)> {
         let mut places = vec![(layout.control(), CONTROL_BYTES)];
         let size = shape.size;
         for lane in 0..shape.lanes as usize {
@@ -231,7 +295,7 @@ mod tests {
                 assert!(end <= slot.offset + bytes);
                 places.push((slot, bytes));
             }
-            places.push((layout.message(lane), size));
+            places.extend(layout.buffers(lane).map(|(place, bytes)| (place, bytes.len())));
             places.push((layout.target(lane), size));
             places.push((layout.word(lane), 8));
             assert_eq!(layout.word(lane).offset % 8, 0);
@@ -249,6 +313,8 @@ mod tests {
             Shape { size: 1 << 23, receives: 512, lanes: 4, watched: true, ..SHAPE },
             Shape { size: 1 << 23, received: 1 << 23, receives: 512, lanes: 2, ..SHAPE },
             Shape { size: 1 << 25, received: 1 << 23, shared: false, receives: 8, ..SHAPE },
+            Shape { size: 5005, buffers: &[1, 4096, 8, 900], lanes: 3, watched: true, ..SHAPE },
+            Shape { size: 128, buffers: &[64, 64], lanes: 2, ..SHAPE },
         ] {
             let layout = Layout::new(&shape).unwrap();
             for area in [Area::Host, Area::Messages] {
@@ -282,6 +348,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn buffers_lie_apart_and_each_byte_of_the_message_is_in_one() {
+        let lengths = [64, 1, 4096, 4096, 63];
+        let size = 8320;
+        let layout = Layout::new(&Shape { size, buffers: &lengths, lanes: 2, ..SHAPE }).unwrap();
+        for lane in [0, 1] {
+            let buffers: Vec<_> = layout.buffers(lane).collect();
+            let mut begin = 0;
+            for ((place, bytes), length) in buffers.iter().zip(lengths) {
+                assert_eq!((bytes.start, bytes.len() as u64), (begin, length));
+                assert_eq!(place.offset % alignment(bytes.len()), 0);
+                for offset in bytes.clone() {
+                    assert_eq!(layout.message_byte(lane, offset), place.plus(offset - begin));
+                }
+                begin = bytes.end;
+            }
+            assert_eq!(begin, size);
+            for pair in buffers.windows(2) {
+                assert!(pair[0].0.offset + pair[0].1.len() < pair[1].0.offset, "{pair:?}");
+            }
+        }
+        let one = Layout::new(&Shape { size, lanes: 2, ..SHAPE }).unwrap();
+        assert_eq!(one.buffers(1).collect::<Vec<_>>(), [(one.message(1), 0..size)]);
     }
 
     #[test]

@@ -14,6 +14,7 @@
 mod connect;
 mod control;
 mod extended;
+mod gather;
 mod in_force;
 mod inbox;
 mod layout;

@@ -9,7 +9,7 @@ use super::{
     PairPlan, VerbsPort,
     connect::connect_options,
     extended::{Interface, Poster, Queue},
-    failed,
+    failed, gather,
     layout::{Layout, Place},
     manager,
     pieces::Message,
@@ -77,6 +77,7 @@ impl Pair {
         let message = port.admit(&plan)?;
         plan.verbs.operation = plan.numbered(&message);
         posted_alone(&plan, &message)?;
+        gather::admit(&plan, &message, port)?;
         if plan.settings.manager {
             manager::admit(plan.verbs.service)?;
         }
@@ -95,7 +96,7 @@ impl Pair {
         let domain = context.alloc_pd().map_err(failed)?;
         let entries = |depth: u32| depth.saturating_mul(lanes);
         let sleep = Sleep::by(plan.settings.completions, context)?;
-        let interface = plan.settings.post.on(port, plan.settings.timestamps)?;
+        let interface = plan.post().on(port, plan.settings.timestamps)?;
         let channel = sleep.as_ref().map(Sleep::channel);
         let queue = |depth: u32, option: &str| {
             let entries = entries(depth);
@@ -116,7 +117,7 @@ impl Pair {
             send_depth: sends,
             recv_depth: receives,
             max_inline: plan.settings.inline.unwrap_or(INLINE),
-            max_segments: 1,
+            max_segments: plan.segments(),
             transport,
         };
         let shared = match plan.settings.shared_receives {
@@ -161,7 +162,10 @@ impl Pair {
         let mut message = zeroed(self.message.size() as u64)?;
         self.plan.payload.fill(&mut message);
         for (index, lane) in self.lanes.iter().enumerate() {
-            self.regions.copy_in(self.layout.message(index), &message).map_err(failed)?;
+            for (place, bytes) in self.layout.buffers(index) {
+                let buffer = message.get(bytes).unwrap_or_default();
+                self.regions.copy_in(place, buffer).map_err(failed)?;
+            }
             // The connection manager takes a connection's queue pairs through their states itself.
             if !(self.plan.settings.manager && self.plan.verbs.service == Service::Rc) {
                 lane.queue_pair.to_init(&self.port.port, &self.options).map_err(failed)?;

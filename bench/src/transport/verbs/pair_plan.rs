@@ -68,6 +68,14 @@ impl PairPlan {
         }
     }
 
+    /// Bytes of each buffer that a message is gathered from; empty where it is in one.
+    pub(super) fn buffers(&self) -> &[u64] {
+        match &self.cell.buffers {
+            Some(buffers) if buffers.lengths.len() > 1 => &buffers.lengths,
+            _ => &[],
+        }
+    }
+
     /// Messages that are posted by one call.
     pub(super) fn list(&self) -> u32 {
         match self.cell.pattern {
@@ -132,10 +140,11 @@ impl PairPlan {
     }
 
     /// What memory it takes, for messages behind `header` bytes when they are received.
-    pub(super) fn shape(&self, message: &Message, header: usize) -> Shape {
+    pub(super) fn shape(&self, message: &Message, header: usize) -> Shape<'_> {
         let sent = matches!(self.verbs.operation, VerbsOperation::Send | VerbsOperation::SendImm);
         Shape {
             size: message.size(),
+            buffers: self.buffers(),
             received: if sent { message.piece() } else { 0 },
             // A piece is compared where it was received.
             shared: !self.receives_pieces(message),

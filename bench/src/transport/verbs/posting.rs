@@ -1,6 +1,6 @@
 //! Posting on a pair's queue pairs, and making room for it.
 
-use fabricbench_verbs::{Completion, RecvRequest, SendRequest};
+use fabricbench_verbs::{Completion, Local, RecvRequest, SendRequest};
 
 use super::{
     Pair,
@@ -43,7 +43,7 @@ impl Pair {
         .map_err(failed)
     }
 
-    /// Posts a send on `lane` where there is a place for it: for those who count completions, which
+    /// Posts a send on `lane`, gathered as [`Poster::post_gathered`] does, where there is a place for it: for those who count completions, which
     /// waiting for a place would take from them.
     ///
     /// # Errors
@@ -53,24 +53,27 @@ impl Pair {
         &self,
         lane: usize,
         request: &SendRequest,
+        more: &[Local],
     ) -> Result<(), TransportError> {
         let Some(Lane { queue_pair, .. }) = self.lanes.get(lane) else { return Ok(()) };
-        queue_pair.post_send(request).map_err(failed)
+        queue_pair.post_gathered(request, more).map_err(failed)
     }
 
-    /// Posts a send on `lane`; waits for a place where the queue is full, which it is only if
+    /// Posts a send on `lane`, gathered as [`Poster::post_gathered`] does; waits for a place where the queue is full, which it is only if
     /// completions lag far behind, and drops completions meanwhile.
     #[inline]
     pub(super) fn post(
         &self,
         lane: usize,
-        request: &SendRequest,
+        (request, more): (&SendRequest, &[Local]),
         stop: &StopSignal,
     ) -> Result<(), TransportError> {
         let Some(Lane { queue_pair, .. }) = self.lanes.get(lane) else { return Ok(()) };
-        match queue_pair.post_send(request) {
+        match queue_pair.post_gathered(request, more) {
             Ok(()) => Ok(()),
-            Err(error) if error.is_queue_full() => self.post_when_free(queue_pair, request, stop),
+            Err(error) if error.is_queue_full() => {
+                self.post_when_free(queue_pair, (request, more), stop)
+            }
             Err(error) => Err(failed(error)),
         }
     }
@@ -79,13 +82,13 @@ impl Pair {
     fn post_when_free(
         &self,
         queue_pair: &Poster,
-        request: &SendRequest,
+        (request, more): (&SendRequest, &[Local]),
         stop: &StopSignal,
     ) -> Result<(), TransportError> {
         let mut waiting = Waiting::new(stop, PLACE_PATIENCE);
         loop {
             self.reap_sends()?;
-            match queue_pair.post_send(request) {
+            match queue_pair.post_gathered(request, more) {
                 Err(full) if full.is_queue_full() && waiting.turn()? != Turn::Expired => {}
                 posted => return posted.map_err(failed),
             }

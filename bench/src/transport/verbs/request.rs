@@ -1,5 +1,7 @@
 //! What is asked of a queue pair so that a message travels, and where it lies.
 
+use std::ops::Range;
+
 use fabricbench_verbs::{Completion, Local, Operation, SendRequest};
 
 use super::{
@@ -16,6 +18,8 @@ pub(super) struct Carrier {
     // All but the last, unsignalled.
     before: Box<[SendRequest]>,
     last: SendRequest,
+    // What is gathered behind the range of the only request, of a message in several buffers.
+    more: Box<[Local]>,
     numbering: Option<Numbering>,
 }
 
@@ -29,6 +33,7 @@ impl Carrier {
                 .map(|index| pair.piece_request(lane, remote, index).signaled(false))
                 .collect(),
             last: pair.piece_request(lane, remote, last),
+            more: pair.more(lane),
             numbering: numbered.then(|| Numbering::of(&pair.message)),
         }
     }
@@ -36,6 +41,12 @@ impl Carrier {
     /// The request that is the same for every message; an atomic's values are the caller's business.
     pub(super) fn only(&self) -> SendRequest {
         self.last
+    }
+
+    /// What is gathered behind the range of the last request.
+    #[inline]
+    pub(super) fn more(&self) -> &[Local] {
+        &self.more
     }
 
     /// Those of all pieces but the last, of the message with this number.
@@ -80,10 +91,15 @@ impl Carrier {
         stop: &StopSignal,
     ) -> Result<(), TransportError> {
         for request in self.before(sequence) {
-            pair.post(0, &request, stop)?;
+            pair.post(0, (&request, &[]), stop)?;
         }
-        pair.post(0, &self.last(sequence).signaled(signaled), stop)
+        pair.post(0, (&self.last(sequence).signaled(signaled), &self.more), stop)
     }
+}
+
+/// The length of a buffer of a message, which has 32 bits.
+fn bytes(length: u64) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
 }
 
 impl Pair {
@@ -111,8 +127,18 @@ impl Pair {
                 (Operation::CompareSwap { remote, compare: 0, swap: 1 }, target)
             }
         };
+        // Of a message in several buffers, which has one piece, the first of them.
+        let length = self.plan.buffers().first().map_or(length, |&first| bytes(first));
         let local = self.local(lane, local.plus(begin), length);
         self.request(lane, operation, local).inline(self.inline())
+    }
+
+    /// The buffers of the message of `lane` behind the first.
+    fn more(&self, lane: usize) -> Box<[Local]> {
+        let range = |(place, part): (Place, Range<usize>)| {
+            self.local(lane, place, bytes(part.len() as u64))
+        };
+        self.layout.buffers(lane).skip(1).map(range).collect()
     }
 
     /// A request on `lane`, addressed to its peer.

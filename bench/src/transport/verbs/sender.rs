@@ -163,7 +163,7 @@ impl Sender {
         let signaled = lane.until_signal == 0;
         // The queue is as long as the depth, and by what is said beside the messages.
         for request in lane.carrier.before(sequence) {
-            pair.post_in_place(index, &request)?;
+            pair.post_in_place(index, &request, &[])?;
         }
         let request = lane.carrier.last(sequence);
         let request = SendRequest { id: id(index, lane.submitted), ..request }.signaled(signaled);
@@ -171,7 +171,7 @@ impl Sender {
             lane.until_signal = self.moderation;
             self.signals += 1;
         }
-        pair.post_in_place(index, &request)?;
+        pair.post_in_place(index, &request, lane.carrier.more())?;
         if self.lanes.len() > 1 {
             self.next = index + 1;
         }
@@ -292,7 +292,7 @@ impl Sender {
                     continue;
                 }
                 Flush::Write(request) => {
-                    pair.post_in_place(index, &SendRequest { id, ..request })?;
+                    pair.post_in_place(index, &SendRequest { id, ..request }, &[])?;
                 }
                 // Datagrams have one lane's control for each.
                 Flush::Message => Control::Flush.post(pair, index, id)?,

@@ -26,11 +26,13 @@ struct Word {
 impl Word {
     /// The one that holds the byte at `offset` of the message on the first lane.
     fn at(pair: &Pair, offset: usize) -> Result<Self, TransportError> {
-        // A message begins on a word, and ends in a line of its own.
-        let place = pair.layout.message(0).plus(offset - offset % WORD);
+        // A message begins on a word, and so do its buffers; each ends in a line of its own.
+        let byte = pair.layout.message_byte(0, offset);
+        let last = byte.offset % WORD;
+        let place = Place { offset: byte.offset - last, ..byte };
         let mut bytes = [0; WORD];
         pair.regions.copy_out(place, &mut bytes).map_err(failed)?;
-        Ok(Self { place, bytes, last: offset % WORD })
+        Ok(Self { place, bytes, last })
     }
 
     #[inline]
