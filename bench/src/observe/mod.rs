@@ -2,10 +2,12 @@
 
 mod cpu;
 mod environment;
+mod memory;
 mod path;
 mod sockets;
 
 pub use cpu::{CpuTime, RunDelay};
 pub use environment::{allocates_by, environment, is_emulated_machine};
+pub use memory::PeakMemory;
 pub use path::{PathWatch, Payload};
 pub use sockets::connections;

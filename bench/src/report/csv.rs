@@ -3,7 +3,7 @@
 use super::Document;
 use crate::plan::Axis;
 
-const HEADER: [&str; 24] = [
+const HEADER: [&str; 28] = [
     "transport",
     "pattern",
     "size_bytes",
@@ -28,6 +28,10 @@ const HEADER: [&str; 24] = [
     "tcp_rtt_us",
     "reply_bytes",
     "buffers",
+    "client_cpu_ns",
+    "server_cpu_ns",
+    "client_peak_memory_bytes",
+    "server_peak_memory_bytes",
 ];
 
 /// The rows with a header line, behind the others a column for each setting that a cell has of its own. Latencies
@@ -74,6 +78,10 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             number(client.and_then(|client| client.rtt_us).map(|rtt| rtt.mean)),
             cell.reply.map_or_else(String::new, |reply| reply.to_string()),
             cell.buffers.as_ref().map_or_else(String::new, |buffers| buffers.shape.clone()),
+            count(cell.cpu.map(|cpu| cpu.client_ns)),
+            count(cell.cpu.map(|cpu| cpu.server_ns)),
+            count(cell.memory.and_then(|memory| memory.client_peak_bytes)),
+            count(cell.memory.and_then(|memory| memory.server_peak_bytes)),
         ];
         let values = axes.iter().map(|&axis| {
             cell.variant.get(axis).map_or_else(String::new, |value| value.to_string())

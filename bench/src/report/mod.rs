@@ -17,8 +17,8 @@ pub use long::long;
 pub use perftest::{PerftestColumns, perftest};
 pub use schema::{
     Absent, AdviceRecord, CellRecord, CellSettings, Counters, CpuCost, Document, Environment,
-    Latency, LatencyKind, LatencySplit, Loss, Path, PathKind, PayloadCheck, PlanRecord, Proof,
-    RoundRecord, SCHEMA, Side, Status, Throughput,
+    Latency, LatencyKind, LatencySplit, Loss, Memory, Path, PathKind, PayloadCheck, PlanRecord,
+    Proof, RoundRecord, SCHEMA, Side, Status, Throughput,
 };
 pub use table::table;
 pub use tcp::{Spread, TcpRecord, TcpSide};

@@ -316,6 +316,7 @@ mod tests {
             peer_counters: None,
             tcp: None,
             cpu: None,
+            memory: None,
             payload: None,
             loss: None,
             settings: Some(CellSettings {

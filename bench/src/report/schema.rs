@@ -188,6 +188,9 @@ pub struct CellRecord {
     /// Processor time of both sides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuCost>,
+    /// Memory of both sides.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory: Option<Memory>,
     /// How much of what arrived was compared with what was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<PayloadCheck>,
@@ -413,6 +416,18 @@ pub struct CpuCost {
     /// The same of the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_waiting_ns: Option<u64>,
+}
+
+/// The most memory that each process had resident at once while the cell was measured, in bytes; what it
+/// held before counts. Absent where the kernel does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Memory {
+    /// Of the client.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_peak_bytes: Option<u64>,
+    /// Of the server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_peak_bytes: Option<u64>,
 }
 
 /// Messages whose content was compared with what was sent. Of a message that is written, the bytes

@@ -7,7 +7,7 @@ use crate::{
     plan::{Cell, Pattern, TransportName},
     report::{
         Absent, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind, LatencySplit,
-        Loss, Path, PayloadCheck, Proof, RoundRecord, Status, TcpRecord, Throughput,
+        Loss, Memory, Path, PayloadCheck, Proof, RoundRecord, Status, TcpRecord, Throughput,
     },
     session::SliceError,
     stats::{Histogram, Quantile},
@@ -37,6 +37,7 @@ pub(super) struct Tally {
     counters: Option<(Counters, Counters)>,
     tcp: Option<TcpRecord>,
     cpu: CpuCost,
+    memory: Memory,
     payload: PayloadCheck,
     settings: BTreeMap<String, String>,
     rounds: Vec<RoundRecord>,
@@ -64,6 +65,7 @@ impl Tally {
                 server_waiting_ns: Some(0),
                 ..CpuCost::default()
             },
+            memory: Memory::default(),
             payload: PayloadCheck { verified_messages: 0, corrupt_messages: 0 },
             settings: BTreeMap::new(),
             rounds: Vec::new(),
@@ -110,6 +112,10 @@ impl Tally {
         let both = |all: Option<u64>, one: Option<u64>| Some(all? + one?);
         self.cpu.client_waiting_ns = both(self.cpu.client_waiting_ns, slice.cpu.client_waiting_ns);
         self.cpu.server_waiting_ns = both(self.cpu.server_waiting_ns, slice.cpu.server_waiting_ns);
+        // None is less than any.
+        let most = &mut self.memory;
+        most.client_peak_bytes = most.client_peak_bytes.max(slice.memory.client_peak_bytes);
+        most.server_peak_bytes = most.server_peak_bytes.max(slice.memory.server_peak_bytes);
         self.payload.verified_messages += slice.payload.verified_messages;
         self.payload.corrupt_messages += slice.payload.corrupt_messages;
         self.settings = slice.settings;
@@ -174,6 +180,7 @@ impl Tally {
             peer_counters: None,
             tcp: None,
             cpu: None,
+            memory: None,
             payload: None,
             loss: None,
             settings: None,
@@ -200,6 +207,7 @@ impl Tally {
         }
         record.tcp.clone_from(&self.tcp);
         record.cpu = Some(self.cpu);
+        record.memory = Some(self.memory);
         record.payload = Some(self.payload);
         record.loss =
             self.cell.is_lossy().then_some(Loss { sent: self.timed + self.lost, lost: self.lost });
@@ -355,6 +363,10 @@ mod tests {
             peer_counters: counters,
             tcp: None,
             cpu: CpuCost { client_ns: 1, server_ns: 2, ..CpuCost::default() },
+            memory: Memory {
+                client_peak_bytes: Some(samples.len() as u64),
+                server_peak_bytes: None,
+            },
             payload: PayloadCheck { verified_messages: 1, corrupt_messages: 0 },
             settings: BTreeMap::new(),
         })
@@ -377,6 +389,8 @@ mod tests {
         let rate = record.throughput.unwrap();
         assert_eq!(rate.messages_per_s, 500_000.0, "20 round trips in 40 us");
         assert_eq!(record.counters.unwrap().interface_tx_bytes, Some(20));
+        let most = Memory { client_peak_bytes: Some(10), server_peak_bytes: None };
+        assert_eq!(record.memory, Some(most), "no sum, but the most");
         assert_eq!(record.rounds.len(), 2);
     }
 

@@ -54,6 +54,9 @@ pub struct Observation {
     /// Time in which its threads were ready to run and had no processor, in nanoseconds.
     #[serde(default)]
     pub waiting_ns: Option<u64>,
+    /// The most memory that the server process had resident at once, in bytes.
+    #[serde(default)]
+    pub peak_memory_bytes: Option<u64>,
     /// What went wrong on its side.
     pub error: Option<String>,
 }

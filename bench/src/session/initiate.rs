@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    observe::{self, CpuTime, PathWatch, Payload as PayloadMoved, RunDelay},
+    observe::{self, CpuTime, PathWatch, Payload as PayloadMoved, PeakMemory, RunDelay},
     plan::{GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
-    report::{CpuCost, Path, PayloadCheck, TcpRecord},
+    report::{CpuCost, Memory, Path, PayloadCheck, TcpRecord},
     transport::{
         Answer, Initiator, Offer, Opening, Pieces, StopReason, StopSignal, TransportError,
         VerbsSettings,
@@ -275,25 +275,29 @@ impl<C: Clock + Sync> Initiating<C> {
             }
             conversation.start()?;
             let watch = PathWatch::begin(&path).map_err(SliceError::Failed)?;
-            let (cpu, delay) = (CpuTime::now(), RunDelay::now());
+            let (cpu, delay, memory) = (CpuTime::now(), RunDelay::now(), PeakMemory::begin());
             let look = || {
                 let cpu = (cpu.elapsed_ns(), delay.elapsed_ns());
                 Ok((cpu, connections(conversation, &listeners, asked)?))
             };
             let (driven, (cpu, tcp)) = drive(&self.clock, slice, initiators, look)?;
-            Ok((driven, watch, cpu, tcp))
+            Ok((driven, watch, cpu, memory.bytes(), tcp))
         });
-        let (Driven { loops, round_trips, verified, split, mut settings, .. }, watch, cpu, tcp) =
-            match measured {
-                Ok(measured) => measured,
-                Err(stopped @ SliceError::Stopped(_)) => return Err(stopped),
-                Err(error) => {
-                    let observation = conversation
-                        .finish(None)
-                        .map_err(|lost| with_error_before(&error, lost))?;
-                    return Err(with_server_error(error, observation.error));
-                }
-            };
+        let (
+            Driven { loops, round_trips, verified, split, mut settings, .. },
+            watch,
+            cpu,
+            memory,
+            tcp,
+        ) = match measured {
+            Ok(measured) => measured,
+            Err(stopped @ SliceError::Stopped(_)) => return Err(stopped),
+            Err(error) => {
+                let observation =
+                    conversation.finish(None).map_err(|lost| with_error_before(&error, lost))?;
+                return Err(with_server_error(error, observation.error));
+            }
+        };
         let sent =
             (loops.warm_up + loops.timed + loops.lost).saturating_mul(slice.cell.messages_each());
         let observation = conversation.finish(Some(sent))?;
@@ -332,6 +336,10 @@ impl<C: Clock + Sync> Initiating<C> {
                 client_waiting_ns: cpu.1,
                 server_ns: observation.cpu_ns,
                 server_waiting_ns: observation.waiting_ns,
+            },
+            memory: Memory {
+                client_peak_bytes: memory,
+                server_peak_bytes: observation.peak_memory_bytes,
             },
             payload,
             settings,

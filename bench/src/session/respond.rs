@@ -12,7 +12,7 @@ use super::{
     ip_path::describe,
 };
 use crate::{
-    observe::{self, CpuTime, PathWatch, Payload as PayloadMoved, RunDelay},
+    observe::{self, CpuTime, PathWatch, Payload as PayloadMoved, PeakMemory, RunDelay},
     plan::{Cell, Payload, TransportName},
     report::{Path, TcpSide},
     transport::{
@@ -36,9 +36,18 @@ pub struct Serving {
     workers: Vec<Worker>,
     // Only of RDMA.
     devices: Vec<DeviceWatch>,
-    begun: Option<(Result<PathWatch, String>, CpuTime, RunDelay)>,
+    begun: Option<Begun>,
     // So far, when the connections were looked at: those who serve them end with them.
     waited_ns: Option<u64>,
+}
+
+/// What was read when a slice began.
+#[derive(Debug)]
+struct Begun {
+    path: Result<PathWatch, String>,
+    cpu: CpuTime,
+    delay: RunDelay,
+    memory: PeakMemory,
 }
 
 /// The most threads that a client may ask for.
@@ -223,7 +232,12 @@ impl Serving {
 
     /// Reads the counters: from here on, traffic is the slice's.
     pub fn start(&mut self) {
-        self.begun = Some((PathWatch::begin(&self.path), CpuTime::now(), RunDelay::now()));
+        self.begun = Some(Begun {
+            path: PathWatch::begin(&self.path),
+            cpu: CpuTime::now(),
+            delay: RunDelay::now(),
+            memory: PeakMemory::begin(),
+        });
     }
 
     /// What the kernel knows of the slice's connections.
@@ -231,35 +245,36 @@ impl Serving {
     /// # Errors
     /// It does not tell, in words.
     pub fn connections(&mut self) -> Result<TcpSide, String> {
-        self.waited_ns = self.begun.as_ref().and_then(|(.., delay)| delay.elapsed_ns());
+        self.waited_ns = self.begun.as_ref().and_then(|begun| begun.delay.elapsed_ns());
         observe::connections(End::Local, &self.listeners)
     }
 
     /// Ends the slice. `messages` were sent by the client, if all went well there.
     #[must_use]
     pub fn finish(mut self, messages: Option<u64>) -> Observation {
-        let cpu_ns = self.begun.as_ref().map_or(0, |(_, cpu, _)| cpu.elapsed_ns());
-        let waiting_ns = self.begun.as_ref().and_then(|(.., delay)| delay.elapsed_ns());
-        let waiting_ns = waiting_ns.max(self.waited_ns);
+        let begun = self.begun.as_ref();
+        let cpu_ns = begun.map_or(0, |begun| begun.cpu.elapsed_ns());
+        let waiting_ns = begun.and_then(|begun| begun.delay.elapsed_ns()).max(self.waited_ns);
+        let peak_memory_bytes = begun.and_then(|begun| begun.memory.bytes());
         let served = self.end();
         let mut error = None;
         let received = served.unwrap_or_else(|failed| {
             error = Some(failed.to_string());
             Received::default()
         });
-        let counters = match (self.begun.take(), messages) {
-            (Some((Ok(watch), ..)), Some(messages)) => {
+        let counters = match (self.begun.take().map(|begun| begun.path), messages) {
+            (Some(Ok(watch)), Some(messages)) => {
                 // Of what may be lost, only what arrived has passed here.
                 let messages = if self.cell.is_lossy() { received.messages } else { messages };
                 watch.finish(PayloadMoved::by_responder(&self.cell, messages, received.returned))
             }
-            (Some((Err(reason), ..)), Some(_)) => {
+            (Some(Err(reason)), Some(_)) => {
                 error.get_or_insert(reason);
                 crate::report::Counters::default()
             }
             _ => crate::report::Counters::default(),
         };
-        Observation { received, counters, cpu_ns, waiting_ns, error }
+        Observation { received, counters, cpu_ns, waiting_ns, peak_memory_bytes, error }
     }
 
     fn end(&mut self) -> Result<Received, TransportError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     engine::Task,
     plan::Cell,
-    report::{Counters, CpuCost, Path, PayloadCheck, TcpRecord},
+    report::{Counters, CpuCost, Memory, Path, PayloadCheck, TcpRecord},
     stats::Histogram,
     transport::{Split, VerbsSettings},
 };
@@ -85,6 +85,8 @@ pub struct SliceRecord {
     pub tcp: Option<TcpRecord>,
     /// Processor time of both sides.
     pub cpu: CpuCost,
+    /// Memory of both sides.
+    pub memory: Memory,
     /// Payload checks of both sides.
     pub payload: PayloadCheck,
     /// What was in force.

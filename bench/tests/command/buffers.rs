@@ -80,7 +80,7 @@ fn every_format_says_which_buffers() {
     for (format, words) in [
         ("table", &["10 B in 2x3+4", "10 B in 5"][..]),
         ("long", &["10 B in 2x3+4"]),
-        ("csv", &[",buffers", ",2x3+4\n", ",5\n"]),
+        ("csv", &[",buffers,", ",2x3+4,", ",5,"]),
     ] {
         let shown = run(&format!("{plan} --format {format}")).quietly(0).stdout;
         assert!(words.iter().all(|word| shown.contains(word)), "{shown}");

@@ -94,7 +94,9 @@ fn check(cell: &Value) {
             ["unsupported", "failed", "skipped"].iter().any(|status| cell["status"] == *status)
         );
         assert!(cell["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{name}");
-        for figures in ["latency", "throughput", "counters", "peer_counters", "cpu", "tcp"] {
+        for figures in
+            ["latency", "throughput", "counters", "peer_counters", "cpu", "memory", "tcp"]
+        {
             assert!(cell[figures].is_null(), "{name} has {figures}");
         }
         return;
@@ -107,6 +109,10 @@ fn check(cell: &Value) {
         assert!(path["emulated"].is_boolean());
         assert!(path["interface"].is_string() || path["device"].is_string(), "{name}: {path}");
     }
+    // A process of this size or more; a server that is no fabricbench need not tell.
+    assert!(number(&cell["memory"]["client_peak_bytes"]) > 1e6, "{name}");
+    let server = &cell["memory"]["server_peak_bytes"];
+    assert!(server.is_null() || number(server) > 1e6, "{name}: {server}");
     check_tcp(cell, &name);
     let messages = check_settings(cell, &name);
     match cell["pattern"].as_str() {
