@@ -19,6 +19,7 @@ use crate::{
         perftest::Habits,
         progress::ProgressMode,
     },
+    engine::WarmUp,
     plan::{BufferSpec, Pattern, Service, Sizes},
     session::{Affinity, MOST_THREADS},
     transport::MOST_CONNECTIONS,
@@ -71,9 +72,13 @@ pub(in crate::cli) struct RunArguments {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) rounds: u32,
-    /// Untimed messages before each slice, at most (and at most 50 ms)
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = parse_count)]
+    /// Untimed messages before each slice, at most
+    #[arg(long, value_name = "N", default_value_t = WarmUp::default().messages,
+          value_parser = parse_count)]
     pub(super) warm_up: u64,
+    /// Time of these messages, at most: what comes first ends the warm-up
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration)]
+    pub(super) warm_up_time: Duration,
     /// Size of the reply to a call, in bytes as in --sizes: of the patterns `calls` and `ps`
     /// [default: 1, an acknowledgement]
     #[arg(long, value_name = "BYTES", value_parser = parse_reply)]
@@ -147,12 +152,36 @@ pub(in crate::cli) struct RunArguments {
     /// Wait so long for a server that is not there yet [default: no time]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) wait: Option<Duration>,
+    #[arg(skip = UsualTransports::OF_RUN)]
+    pub(in crate::cli) usual: UsualTransports,
     #[command(flatten)]
     pub(super) grpc: GrpcOptions,
     #[command(flatten)]
     pub(super) verbs: VerbsOptions,
     #[command(flatten)]
     _habits: Habits,
+}
+
+impl RunArguments {
+    pub(super) fn warm_up(&self) -> WarmUp {
+        WarmUp { messages: self.warm_up, time: self.warm_up_time }
+    }
+}
+
+/// The transports when nobody names any.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cli) struct UsualTransports {
+    /// Where both sides are on one host.
+    pub(in crate::cli) local: &'static [&'static str],
+    /// Between two hosts.
+    pub(in crate::cli) remote: &'static [&'static str],
+}
+
+impl UsualTransports {
+    const OF_RUN: Self = Self {
+        local: &["verbs-write", "verbs-send", "grpc@loopback"],
+        remote: &["verbs-write", "verbs-send", "grpc@ipoib", "grpc@ethernet"],
+    };
 }
 
 /// Parameter servers, or workers: each server may have a thread for each worker.

@@ -4,7 +4,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::RunArguments;
 use crate::{
-    engine::WarmUp,
     plan::{LEAST_MESSAGES, Plan, Stop},
     report::{Document, PlanRecord, SCHEMA},
     run::unmeasured,
@@ -37,8 +36,7 @@ pub(super) fn plan_record(arguments: &RunArguments, plan: &Plan) -> PlanRecord {
         stop,
         warm_up: format!(
             "each slice: {} messages or {:?}, whichever comes first, at least 1",
-            arguments.warm_up,
-            WarmUp::default().time
+            arguments.warm_up, arguments.warm_up_time
         ),
         rounds: plan.rounds,
         seed: plan.seed,

@@ -26,7 +26,6 @@ use self::{
 };
 use super::{Exit, Failure, complain, print, progress::Shown, serve::stop_on_signals};
 use crate::{
-    engine::WarmUp,
     plan::Plan,
     report::{Document, PerftestColumns, ResultFile, Status, csv, long, perftest, table},
     run::{Rules, RunError},
@@ -34,7 +33,8 @@ use crate::{
     transport::{StopReason, StopSignal},
 };
 
-/// Carries out what `arguments` say; `words` is the command line that they were read from.
+/// Carries out what `arguments` say and prints the result; `words` is the command line that they were
+/// read from.
 ///
 /// # Errors
 /// The arguments make no sense, or the run did not begin.
@@ -45,6 +45,31 @@ pub(super) fn run(arguments: &RunArguments, words: &[OsString]) -> Result<Exit, 
                 .to_owned(),
         ));
     }
+    let (document, outcome) = carry_out(arguments, words)?;
+    // Whatever happened, standard output gets one whole document of what there is.
+    if outcome.has_begun() || arguments.format == Format::Json {
+        render(arguments, &document)?;
+    }
+    outcome.exit(&document)
+}
+
+/// How a run ended.
+pub(super) struct Outcome(Result<(), Ended>);
+
+enum Ended {
+    NotBegun(Failure),
+    Run(RunError),
+}
+
+/// What `arguments` say, without printing the result: the document of what there is, whatever became
+/// of the run.
+///
+/// # Errors
+/// The arguments make no sense.
+pub(super) fn carry_out(
+    arguments: &RunArguments,
+    words: &[OsString],
+) -> Result<(Document, Outcome), Failure> {
     let sweep = sweep(arguments, words)?;
     let plan = plan(arguments, &sweep, arguments.host.is_none(), seed(arguments))?;
     let variants = variants(arguments, words, &plan)?;
@@ -57,35 +82,36 @@ pub(super) fn run(arguments: &RunArguments, words: &[OsString]) -> Result<Exit, 
     let outcome =
         measure((arguments, words), (plan, variants), here, &stop, &mut document, &mut shown);
     shown.end();
-    // Whatever happened, standard output gets one whole document of what there is.
-    if let Err(Ended::NotBegun(failure)) = outcome {
-        if arguments.format == Format::Json {
-            render(arguments, &document)?;
-        }
-        return Err(failure);
-    }
-    render(arguments, &document)?;
-    match outcome {
-        Ok(()) => Ok(verdict(&document)),
-        Err(Ended::Run(RunError::Interrupted)) => {
-            complain(RunError::Interrupted);
-            Ok(Exit::Interrupted)
-        }
-        Err(Ended::Run(lost @ RunError::PeerLost(_))) => {
-            complain(lost);
-            Ok(match verdict(&document) {
-                Exit::Nothing => Exit::Nothing,
-                _ => Exit::Partial,
-            })
-        }
-        Err(Ended::Run(error @ RunError::Output(_))) => Err(Failure::error(error)),
-        Err(Ended::NotBegun(failure)) => Err(failure),
-    }
+    Ok((document, Outcome(outcome)))
 }
 
-enum Ended {
-    NotBegun(Failure),
-    Run(RunError),
+impl Outcome {
+    pub(super) fn has_begun(&self) -> bool {
+        !matches!(self.0, Err(Ended::NotBegun(_)))
+    }
+
+    /// The exit code, once the document is printed; complains of what ended the run early.
+    ///
+    /// # Errors
+    /// The run did not begin, or its result could not be written.
+    pub(super) fn exit(self, document: &Document) -> Result<Exit, Failure> {
+        match self.0 {
+            Ok(()) => Ok(verdict(document)),
+            Err(Ended::Run(RunError::Interrupted)) => {
+                complain(RunError::Interrupted);
+                Ok(Exit::Interrupted)
+            }
+            Err(Ended::Run(lost @ RunError::PeerLost(_))) => {
+                complain(lost);
+                Ok(match verdict(document) {
+                    Exit::Nothing => Exit::Nothing,
+                    _ => Exit::Partial,
+                })
+            }
+            Err(Ended::Run(error @ RunError::Output(_))) => Err(Failure::error(error)),
+            Err(Ended::NotBegun(failure)) => Err(failure),
+        }
+    }
 }
 
 fn measure(
@@ -140,11 +166,8 @@ fn measure(
         Ok(initiating) => initiating,
         Err(failure) => return Err(not_begun(document, file, failure)),
     };
-    let rules = Rules {
-        warm_up: WarmUp { messages: arguments.warm_up, ..WarmUp::default() },
-        patience: arguments.timeout,
-        tune: arguments.tune,
-    };
+    let rules =
+        Rules { warm_up: arguments.warm_up(), patience: arguments.timeout, tune: arguments.tune };
     let outcome = crate::run::run(&plan, rules, &initiating, &mut client, document, file, shown);
     client.end();
     outcome.map_err(Ended::Run)

@@ -214,11 +214,7 @@ fn transports(arguments: &RunArguments, local: bool) -> Result<Vec<TransportName
         }
     }
     if transports.is_empty() {
-        let names: &[&str] = if local {
-            &["verbs-write", "verbs-send", "grpc@loopback"]
-        } else {
-            &["verbs-write", "verbs-send", "grpc@ipoib", "grpc@ethernet"]
-        };
+        let names = if local { arguments.usual.local } else { arguments.usual.remote };
         // Nobody named them: what the service lacks is left out, and is no error.
         transports.extend(names.iter().filter_map(|name| TransportName::parse(name, service).ok()));
     }
