@@ -5,7 +5,7 @@
 //! | floor | modules |
 //! | --- | --- |
 //! | 6 | [`cli`]: a file a subcommand |
-//! | 5 | [`control`]: the conversation between client and server; [`run`]: a plan, carried out; [`diagnosis`]: what the figures of one path mean |
+//! | 5 | [`control`]: the conversation between client and server; [`run`]: a plan, carried out; [`diagnosis`]: what the figures of one path mean; [`suite`]: a published suite, beside what was published |
 //! | 4 | [`session`]: a cell, a transport and a loop meet |
 //! | 3 | [`engine`]: the measuring loops |
 //! | 2 | [`transport`]: how a message travels; [`observe`]: what the machine did meanwhile |
@@ -22,4 +22,5 @@ pub mod report;
 pub mod run;
 pub mod session;
 pub mod stats;
+pub mod suite;
 pub mod transport;

@@ -45,6 +45,8 @@ mod perftest;
 mod ps;
 #[path = "command/strangers.rs"]
 mod strangers;
+#[path = "command/suite.rs"]
+mod suite;
 #[path = "command/sweep.rs"]
 mod sweep;
 #[path = "command/thread_limit.rs"]

@@ -26,3 +26,5 @@ mod diagnosis;
 mod faults;
 #[path = "paths/proof.rs"]
 mod proof;
+#[path = "paths/suite.rs"]
+mod suite;

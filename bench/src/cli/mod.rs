@@ -11,6 +11,7 @@ mod probe;
 mod progress;
 mod run;
 mod serve;
+mod suite;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,9 @@ enum Command {
     Run(Box<run::RunArguments>),
     /// Say where the bandwidth of a path goes: link, sockets, gRPC, serialization, copies, processors
     Diagnose(diagnose::DiagnoseArguments),
+    /// Carry out a published benchmark suite, and show its tables beside the published ones
+    #[command(subcommand)]
+    Suite(suite::SuiteName),
     /// Show what this host has, and which transports that makes possible
     Probe(probe::ProbeArguments),
     /// List the models whose tensors come with the program
@@ -91,6 +95,7 @@ pub fn main() -> ExitCode {
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Run(run) => run::run(&run, &arguments),
         Command::Diagnose(arguments) => diagnose::diagnose(&arguments),
+        Command::Suite(name) => suite::suite(&name),
         Command::Probe(arguments) => probe::probe(&arguments),
         Command::Models(arguments) => models::models(&arguments),
     };

@@ -208,19 +208,10 @@ pub fn diagnose(document: Document, line: Option<(f64, LineFrom)>) -> Diagnosis 
     }
 }
 
-/// Messages, warm-up included, for each second of the timed part: what counters that include the warm-up
-/// are divided by.
-fn messages_for_counters(cell: &CellRecord) -> Option<(f64, f64)> {
-    let settings = cell.settings.as_ref()?;
-    let all = (settings.messages + settings.warm_up_messages) as f64;
-    (all > 0.0).then_some((all, cell.throughput.as_ref()?.messages_per_s))
-}
-
 /// Processors used and waited for, of counts in nanoseconds.
 fn load(cell: &CellRecord, running: u64, waiting: Option<u64>) -> Option<Load> {
-    let (messages, messages_per_s) = messages_for_counters(cell)?;
-    let share = |nanoseconds: u64| nanoseconds as f64 / messages * messages_per_s / 1e9;
-    Some(Load { running: share(running), waiting: waiting.map(share) })
+    let share = |nanoseconds: u64| Some(cell.a_second(nanoseconds)? / 1e9);
+    Some(Load { running: share(running)?, waiting: waiting.and_then(share) })
 }
 
 fn figure(cell: &CellRecord) -> Option<Figure> {
@@ -255,7 +246,6 @@ fn step(cell: &CellRecord, line: Option<f64>) -> Step {
     let figure = figure(cell);
     let bytes_per_s = figure.map(|figure| figure.bytes_per_s);
     let sent = cell.counters.as_ref().and_then(|counters| counters.interface_tx_bytes);
-    let interface = messages_for_counters(cell).zip(sent);
     Step {
         name: Kind::of(cell).name(cell.size),
         cell: cell.label(),
@@ -265,8 +255,7 @@ fn step(cell: &CellRecord, line: Option<f64>) -> Step {
         connections: cell.tcp.as_ref().and_then(|tcp| Some(tcp.client.as_ref()?.connections)),
         bytes_per_s,
         share_of_line: bytes_per_s.zip(line).map(|(rate, line)| rate / line),
-        interface_bytes_per_s: interface
-            .map(|((messages, messages_per_s), sent)| sent as f64 / messages * messages_per_s),
+        interface_bytes_per_s: sent.and_then(|sent| cell.a_second(sent)),
         retransmits: cell.tcp.as_ref().and_then(|tcp| tcp.retransmits()),
         rtt_us: figure.and_then(|figure| figure.rtt_us),
         client: figure.and_then(|figure| figure.client),

@@ -14,6 +14,7 @@ mod tcp;
 pub use csv::csv;
 pub use file::{OutputError, ResultFile};
 pub use long::long;
+pub(crate) use notes::notes;
 pub use perftest::{PerftestColumns, perftest};
 pub use schema::{
     Absent, AdviceRecord, CellRecord, CellSettings, Counters, CpuCost, Document, Environment,

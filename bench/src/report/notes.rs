@@ -10,7 +10,7 @@ use super::{
 
 /// What a reader must know about the columns, whatever the face of the report: paths, reasons,
 /// warnings and advice.
-pub(super) fn notes(document: &Document) -> String {
+pub(crate) fn notes(document: &Document) -> String {
     let columns = Columns::of(document, &document.cells.iter().collect::<Vec<_>>());
     let mut text = ways(document, &columns);
     text.push_str(&absences(document, &columns));

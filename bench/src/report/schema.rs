@@ -212,6 +212,18 @@ impl CellRecord {
         format!("{}{}", self.transport, self.variant)
     }
 
+    /// What was counted over the whole cell, warm-up included, for each second of its timed part: operations
+    /// before the clock started are taken to cost what the others did. `None` if nothing was timed.
+    #[must_use]
+    pub fn a_second(&self, counted: u64) -> Option<f64> {
+        let settings = self.settings.as_ref()?;
+        let operations = (settings.messages + settings.warm_up_messages) as f64;
+        let timed: u64 = self.rounds.iter().map(|round| round.messages).sum();
+        let elapsed: u64 = self.rounds.iter().map(|round| round.elapsed_ns).sum();
+        (operations > 0.0 && elapsed > 0)
+            .then(|| counted as f64 / operations * timed as f64 * 1e9 / elapsed as f64)
+    }
+
     /// Its size as people write it, and of several buffers which.
     #[must_use]
     pub fn size_label(&self) -> String {

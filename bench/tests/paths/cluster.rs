@@ -82,7 +82,11 @@ impl Cluster {
 
     /// A client on the first host.
     pub fn start(&self, server: &Server, options: &str) -> Running {
-        let mut command = fabricbench(&format!("run {} {options}", server.address));
+        self.start_command("run", server, options)
+    }
+
+    fn start_command(&self, command: &str, server: &Server, options: &str) -> Running {
+        let mut command = fabricbench(&format!("{command} {} {options}", server.address));
         self.here.within(|| Running::start(&mut command)).unwrap()
     }
 
@@ -93,8 +97,12 @@ impl Cluster {
 
     /// Diagnoses from the first host to its end.
     pub fn diagnose(&self, server: &Server, options: &str) -> Finished {
-        let mut command = fabricbench(&format!("diagnose {} {options}", server.address));
-        self.here.within(|| Running::start(&mut command)).unwrap().end()
+        self.start_command("diagnose", server, options).end()
+    }
+
+    /// Carries out a suite from the first host to its end.
+    pub fn suite(&self, server: &Server, options: &str) -> Finished {
+        self.start_command("suite tf-grpc", server, options).end()
     }
 
     /// The kernel's own statistics of every interface on both hosts.

@@ -34,10 +34,13 @@ pub(super) fn plan_record(arguments: &RunArguments, plan: &Plan) -> PlanRecord {
         patterns,
         sizes,
         stop,
-        warm_up: format!(
-            "each slice: {} messages or {:?}, whichever comes first, at least 1",
-            arguments.warm_up, arguments.warm_up_time
-        ),
+        warm_up: match arguments.warm_up {
+            u64::MAX => format!("each slice: {:?}, at least 1 message", arguments.warm_up_time),
+            messages => format!(
+                "each slice: {messages} messages or {:?}, whichever comes first, at least 1",
+                arguments.warm_up_time
+            ),
+        },
         rounds: plan.rounds,
         seed: plan.seed,
         loop_kind: "closed".to_owned(),

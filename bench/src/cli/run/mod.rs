@@ -10,7 +10,7 @@ mod warning;
 use std::ffi::OsString;
 
 pub(super) use self::{
-    arguments::RunArguments,
+    arguments::{RunArguments, UsualTransports},
     connect::{connect, initiating},
     document::document,
     sweep::variants,
