@@ -60,8 +60,10 @@ const GRPC: usize = VARIANTS.len();
 const LEAN: usize = GRPC + 1;
 const TCP: usize = GRPC + 2;
 const IPERF3: usize = GRPC + 3;
-const SOCKPERF: usize = GRPC + 4;
-const CONTENDERS: usize = GRPC + 5;
+/// iperf3 with writes of the message's size: what a stream of messages is held against.
+const IPERF3_ALIKE: usize = GRPC + 4;
+const SOCKPERF: usize = GRPC + 5;
+const CONTENDERS: usize = GRPC + 6;
 
 /// Names of fabricbench's transports, from [`GRPC`] on.
 const OURS: [&str; 3] = ["grpc", "grpc-lean", "tcp"];
@@ -73,6 +75,7 @@ fn contenders() -> [&'static str; CONTENDERS] {
     }
     names[GRPC..IPERF3].copy_from_slice(&OURS);
     names[IPERF3] = "iperf3";
+    names[IPERF3_ALIKE] = "iperf3 -l";
     names[SOCKPERF] = "sockperf";
     names
 }
@@ -111,9 +114,11 @@ fn duels() -> Vec<Duel> {
         cpp(4, GRPC, AtLeast(0.9)),
         cpp(4, LEAN, AtLeast(1.0)),
         tool(4, TCP, IPERF3, AtLeast(1.0)),
+        tool(4, TCP, IPERF3_ALIKE, AtLeast(1.0)),
         cpp(5, GRPC, AtLeast(0.9)),
         cpp(5, LEAN, AtLeast(1.0)),
         tool(5, TCP, IPERF3, AtLeast(1.0)),
+        tool(5, TCP, IPERF3_ALIKE, AtLeast(1.0)),
         tool(6, GRPC, IPERF3, AtLeast(0.99)),
         tool(6, LEAN, IPERF3, AtLeast(0.99)),
         tool(7, GRPC, IPERF3, AtLeast(0.99)),
@@ -222,6 +227,7 @@ impl Servers {
             _ if is_shaped && self.shaped.is_none() => false,
             SOCKPERF => pattern == Pattern::Unary && size == 64,
             IPERF3 => pattern == Pattern::Push,
+            IPERF3_ALIKE => pattern == Pattern::Push && !is_shaped,
             GRPC..IPERF3 => true,
             _ => !is_shaped,
         }
@@ -237,7 +243,8 @@ impl Servers {
             _ => (&self.ours, &self.iperf3, "loopback"),
         };
         match slot.contender {
-            IPERF3 => iperf3.measure(whole, cpus),
+            IPERF3 => iperf3.measure(whole, cpus, None),
+            IPERF3_ALIKE => iperf3.measure(whole, cpus, Some(size)),
             SOCKPERF => self.sockperf.round_trip_us(size, whole),
             contender @ GRPC..IPERF3 => {
                 let transport = format!("{}@{path}", OURS[contender - GRPC]);
@@ -315,9 +322,10 @@ pub fn run(options: &Options) -> Result<Outcome> {
 const LEGEND: &str = "\
 Unary: median of whole round trips, one in flight. Calls: 64 B there and back, 64 in flight on one \
 connection. Push: one connection, until the receiver has confirmed the last byte; MB = 10^6 bytes. \
-iperf3: one stream, its default writes of 128 KiB whatever the size. Figures are medians over the \
-rounds; a ratio is the median of the rounds' ratios, with its 95 % interval from order statistics, \
-and `C++` in it is the variant with the best median at that cell.";
+iperf3: one stream, its default writes of 128 KiB whatever the size; `iperf3 -l`: writes of the \
+message's size. Figures are medians over the rounds; a ratio is the median of the rounds' ratios, with \
+its 95 % interval from order statistics, and `C++` in it is the variant with the best median at that \
+cell.";
 
 fn name(cell: Cell) -> String {
     let size = display_bytes(cell.size);
@@ -393,13 +401,7 @@ fn ratios(figures: &Figures) -> String {
 fn outcome(figures: &Figures, check: bool) -> Outcome {
     let missed =
         fought(figures).any(|(duel, _, ratio)| ratio.is_some_and(|ratio| ratio.misses(duel.bar)));
-    if !figures.failures.is_empty() {
-        Outcome::Incomplete
-    } else if check && missed {
-        Outcome::Missed
-    } else {
-        Outcome::Passed
-    }
+    Outcome::of(!figures.failures.is_empty(), check && missed)
 }
 
 #[cfg(test)]

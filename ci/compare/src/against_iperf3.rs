@@ -110,7 +110,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let cpus = options.cpus.map_or(cpus, |cpus| cpus.0);
     let rounds = options.rounds as usize;
     let figures = measure(rounds, &names(), &CONTENDERS, |slot: Slot| match slot.contender {
-        IPERF3 => iperf3.measure(options.seconds, cpus),
+        IPERF3 => iperf3.measure(options.seconds, cpus, None),
         contender => {
             let transport = format!("{}@{path}", CONTENDERS[contender]);
             measure_ours(&ours, &transport, SIZES[slot.cell], options.seconds, cpus)
@@ -207,13 +207,7 @@ fn ratios(figures: &Figures) -> String {
 fn outcome(figures: &Figures, check: bool) -> Outcome {
     let missed = compared(figures)
         .any(|(_, _, ratio, bar)| ratio.zip(bar).is_some_and(|(ratio, bar)| ratio.misses(bar)));
-    if !figures.failures.is_empty() {
-        Outcome::Incomplete
-    } else if check && missed {
-        Outcome::Missed
-    } else {
-        Outcome::Passed
-    }
+    Outcome::of(!figures.failures.is_empty(), check && missed)
 }
 
 #[cfg(test)]

@@ -325,13 +325,7 @@ fn outcome(cells: &[Cell], figures: &Figures, check: bool) -> Outcome {
         .iter()
         .enumerate()
         .any(|(index, cell)| ratio(figures, index).is_some_and(|ratio| ratio.misses(cell.bar())));
-    if !figures.failures.is_empty() {
-        Outcome::Incomplete
-    } else if check && missed {
-        Outcome::Missed
-    } else {
-        Outcome::Passed
-    }
+    Outcome::of(!figures.failures.is_empty(), check && missed)
 }
 
 #[cfg(test)]

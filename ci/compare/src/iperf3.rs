@@ -67,16 +67,25 @@ impl Iperf3 {
         Ok(version.to_owned())
     }
 
-    /// One stream for `seconds`, client and server on the processors of `cpus` if given: bytes per
-    /// second as the receiver counts them.
+    /// One stream for `seconds`, client and server on the processors of `cpus` if given, reads and
+    /// writes of `length` bytes (without: iperf3's default, 128 KiB): bytes per second as the receiver
+    /// counts them.
     ///
     /// # Errors
     /// It failed, or took too long.
-    pub fn measure(&self, seconds: u32, cpus: Option<(u32, u32)>) -> Result<f64> {
+    pub fn measure(
+        &self,
+        seconds: u32,
+        cpus: Option<(u32, u32)>,
+        length: Option<u64>,
+    ) -> Result<f64> {
         let mut arguments: Vec<String> =
             ["--json", "--client", &self.host].map(str::to_owned).into();
         arguments.extend(["--port".to_owned(), self.port.to_string()]);
         arguments.extend(["--time".to_owned(), seconds.to_string()]);
+        if let Some(length) = length {
+            arguments.extend(["--length".to_owned(), length.to_string()]);
+        }
         if let Some((client, server)) = cpus {
             arguments.extend(["--affinity".to_owned(), format!("{client},{server}")]);
         }

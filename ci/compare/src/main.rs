@@ -54,6 +54,17 @@ enum Outcome {
     Incomplete,
 }
 
+impl Outcome {
+    /// A tool that failed says more than a bar that was missed without it.
+    fn of(has_failures: bool, has_missed: bool) -> Self {
+        match (has_failures, has_missed) {
+            (true, _) => Self::Incomplete,
+            (false, true) => Self::Missed,
+            (false, false) => Self::Passed,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().against {
         Against::Perftest(options) => against_perftest::run(&options),
