@@ -152,9 +152,10 @@ impl Tally {
             }
             _ => error.to_string(),
         };
-        // An interrupt takes nothing from the rounds that were finished.
-        if matches!(error, SliceError::Stopped(StopReason::Interrupted)) && !self.rounds.is_empty()
-        {
+        // What ends the whole run takes nothing from the rounds that were finished.
+        let ends_all =
+            matches!(error, SliceError::Stopped(StopReason::Interrupted | StopReason::PeerLost(_)));
+        if ends_all && !self.rounds.is_empty() {
             return;
         }
         self.failed = Some((error.status(), reason));
@@ -425,14 +426,18 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_keeps_the_finished_rounds() {
-        let mut tally = tally(Pattern::Latency);
-        let interrupted = || Err(SliceError::Stopped(StopReason::Interrupted));
-        tally.add(0, 1, interrupted());
-        assert_eq!(tally.record().status, Status::Skipped);
-        let mut tally = super::tests::tally(Pattern::Latency);
-        tally.add(0, 1, slice(&[1000; 30]));
-        tally.add(1, 1, interrupted());
-        assert_eq!(tally.record().status, Status::Measured);
+    fn what_ends_the_run_keeps_the_finished_rounds() {
+        let lost = StopReason::PeerLost("silent".to_owned());
+        for (reason, alone) in [(StopReason::Interrupted, Status::Skipped), (lost, Status::Failed)]
+        {
+            let ended = || Err(SliceError::Stopped(reason.clone()));
+            let mut tally = super::tests::tally(Pattern::Latency);
+            tally.add(0, 1, ended());
+            assert_eq!(tally.record().status, alone);
+            let mut tally = super::tests::tally(Pattern::Latency);
+            tally.add(0, 1, slice(&[1000; 30]));
+            tally.add(1, 1, ended());
+            assert_eq!(tally.record().status, Status::Measured);
+        }
     }
 }
