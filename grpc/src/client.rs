@@ -124,8 +124,9 @@ impl Client {
         self.admitted(ECHO, message.into())
     }
 
-    /// Sends `message` and returns the server's reply, which was settled on its side beforehand
-    /// ([`Observer::reply_with`](crate::Observer::reply_with)).
+    /// Sends `message` and returns the server's reply
+    /// ([`Observer::answer_with`](crate::Observer::answer_with),
+    /// [`Observer::reply_with`](crate::Observer::reply_with)).
     ///
     /// Any number of calls may be under way on one connection; the future borrows nothing.
     ///

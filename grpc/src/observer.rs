@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use socket2::Socket;
+use tonic::Status;
 
 use crate::marks::{CallMarks, Recorder, Sampling, Side, Ticks};
 use crate::message::Message;
@@ -29,6 +30,9 @@ const MOST_MARKED: usize = 1024;
 /// Makes a payload of so many bytes for the server to send.
 pub type PayloadSource = dyn Fn(u64) -> Message + Send + Sync;
 
+/// Makes the reply to a request, or says why it has none.
+pub type Answering = dyn Fn(&[u8]) -> std::result::Result<Message, String> + Send + Sync;
+
 /// Received messages of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -45,7 +49,7 @@ pub struct Counts {
 pub struct Observer {
     check: Option<Arc<dyn PayloadCheck>>,
     source: Option<Arc<PayloadSource>>,
-    pub(crate) reply: Message,
+    answering: Option<Arc<Answering>>,
     pub(crate) echoed: Tally,
     pub(crate) called: Tally,
     pub(crate) pushed: Tally,
@@ -116,8 +120,19 @@ impl Observer {
 
     /// Replies to every Call with `reply`, instead of an empty message.
     #[must_use]
-    pub fn reply_with(mut self, reply: impl Into<Message>) -> Observer {
-        self.reply = reply.into();
+    pub fn reply_with(self, reply: impl Into<Message>) -> Observer {
+        let reply = reply.into();
+        self.answer_with(move |_: &[u8]| Ok(reply.clone()))
+    }
+
+    /// Replies to every Call with what `answer` makes of its request; an error is told to the client as
+    /// an invalid argument.
+    #[must_use]
+    pub fn answer_with(
+        mut self,
+        answer: impl Fn(&[u8]) -> std::result::Result<Message, String> + Send + Sync + 'static,
+    ) -> Observer {
+        self.answering = Some(Arc::new(answer));
         self
     }
 
@@ -172,6 +187,12 @@ impl Observer {
             tally.corrupt.fetch_add(1, Relaxed);
         }
         accepted
+    }
+
+    /// The reply to a Call.
+    pub(crate) fn answer(&self, request: &[u8]) -> std::result::Result<Message, Status> {
+        let Some(answering) = &self.answering else { return Ok(Message::default()) };
+        answering(request).map_err(Status::invalid_argument)
     }
 
     pub(crate) fn checks(&self) -> bool {

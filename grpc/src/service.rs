@@ -5,7 +5,7 @@
 //! | Ready | unary | empty | empty; not counted |
 //! | Echo | unary | any bytes | the same bytes |
 //! | Push | client streaming | any bytes, any number | a [`PushSummary`], after the last message |
-//! | Call | unary | any bytes | the bytes that the server was given for it beforehand; none by default |
+//! | Call | unary | any bytes | what the server makes of them, or was given for all beforehand; none by default |
 //! | Fetch | server streaming | a [`FetchRequest`] | so many messages of such a size |
 //! | Exchange | bidirectional streaming | any bytes, any number | from the first message received on, messages of its size, as fast as they are taken, until the last one is received; then a [`PushSummary`] |
 //!
@@ -35,7 +35,7 @@ use crate::tuning::Tuning;
 pub const READY: &str = "/fabricbench.Raw/Ready";
 /// Path of the unary call whose reply is its request.
 pub const ECHO: &str = "/fabricbench.Raw/Echo";
-/// Path of the unary call whose reply is settled beforehand.
+/// Path of the unary call whose reply is the server's.
 pub const CALL: &str = "/fabricbench.Raw/Call";
 /// Path of the client-streaming call whose reply confirms what was received.
 pub const PUSH: &str = "/fabricbench.Raw/Push";
@@ -238,9 +238,11 @@ fn call(
 ) -> Result<Response<Message>, Status> {
     mark(marked, Mark::HandlerBegin);
     let observer = &shared.observer;
-    observer.received(&observer.called, &request.into_inner());
+    let request = request.into_inner();
+    observer.received(&observer.called, &request);
+    let reply = observer.answer(&request)?;
     mark(marked, Mark::HandlerEnd);
-    Ok(Response::new(observer.reply.clone()))
+    Ok(Response::new(reply))
 }
 
 fn mark(marked: Option<&Call>, mark: Mark) {

@@ -212,7 +212,7 @@ async fn unary(
         }
         CALL => {
             observer.received(&observer.called, &message);
-            observer.reply.clone()
+            observer.answer(&message)?
         }
         _ => Message::default(),
     };
