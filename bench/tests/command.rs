@@ -49,6 +49,8 @@ mod strangers;
 mod suite;
 #[path = "command/sweep.rs"]
 mod sweep;
+#[path = "command/tensors.rs"]
+mod tensors;
 #[path = "command/thread_limit.rs"]
 mod thread_limit;
 #[path = "command/unreachable.rs"]

@@ -17,7 +17,8 @@ pub(super) struct GrpcOptions {
     #[arg(long)]
     pub(super) tls: bool,
     /// Copy every message of a push to one place on the server, as an assignment to a tensor does: in the
-    /// pattern bandwidth
+    /// pattern bandwidth; in the pattern tensor, over TCP too, each tensor to its own memory, on the
+    /// side that receives it
     #[arg(long)]
     pub(super) assign: bool,
     /// Runtime of each side: current-thread, multi-thread (a thread a processor) or multi-thread:N

@@ -1,12 +1,16 @@
 //! `fabricbench models`.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    fs::File,
+    io::{self, Read as _},
+};
 
 use clap::{Args, builder::NonEmptyStringValueParser};
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::{Exit, Failure, print};
-use crate::plan::{Model, display_bytes};
+use crate::plan::{LARGEST_MODEL_FILE, Model, display_bytes};
 
 #[derive(Debug, Args)]
 pub(super) struct ModelsArguments {
@@ -25,6 +29,36 @@ pub(super) fn models(arguments: &ModelsArguments) -> Result<Exit, Failure> {
     };
     print(&text)?;
     Ok(Exit::Complete)
+}
+
+/// The model that comes with the program under `name`, or that of the file `name`.
+///
+/// # Errors
+/// There is neither, or the file holds no model.
+pub(super) fn model(name: &str) -> Result<Model, Failure> {
+    if let Some(model) = Model::named(name) {
+        return Ok(model);
+    }
+    let refused = |why: String| Failure::Usage(format!("--model {name}: {why}"));
+    match read(name) {
+        Ok(text) => Model::parse(&text).map_err(|error| refused(error.to_string())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(Failure::Usage(format!("--model: {}, and no file is", unknown(name))))
+        }
+        Err(error) => Err(refused(error.to_string())),
+    }
+}
+
+/// A file of at most [`LARGEST_MODEL_FILE`] bytes.
+fn read(path: &str) -> io::Result<String> {
+    let mut text = String::new();
+    // One more, to tell it from a longer one.
+    File::open(path)?.take(LARGEST_MODEL_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST_MODEL_FILE {
+        let limit = display_bytes(LARGEST_MODEL_FILE);
+        return Err(io::Error::other(format!("over {limit}, which no model's file is")));
+    }
+    Ok(text)
 }
 
 /// That there is no model of that name, and what there is.

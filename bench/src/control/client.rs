@@ -174,7 +174,7 @@ impl Conversation for Client {
         offers: Vec<Offer>,
     ) -> Result<(Vec<Answer>, Path), SliceError> {
         let request = Request::Prepare {
-            cell: slice.cell.clone(),
+            cell: Box::new(slice.cell.clone()),
             depth: slice.depth,
             seed: slice.seed,
             cpu: slice.server_cpu,

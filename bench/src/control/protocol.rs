@@ -32,7 +32,7 @@ pub enum Request {
     /// Make ready for a slice of this cell.
     Prepare {
         /// What will be measured.
-        cell: Cell,
+        cell: Box<Cell>,
         /// Messages in flight at the most.
         depth: u32,
         /// Seed of the payload pattern.

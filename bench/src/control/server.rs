@@ -16,7 +16,7 @@ use super::{
     turn_away,
 };
 use crate::{
-    plan::{Cell, Pattern},
+    plan::{Cell, MOST_ROLES, Roles},
     report::Status,
     session::{self, Host, Serving},
     transport::{StopReason, StopSignal, TransportError},
@@ -253,7 +253,7 @@ fn serve_client(
                 // One slice at a time: what was before has ended, or ends here.
                 drop(serving.take());
                 let prepared = admit(&cell, depth)
-                    .and_then(|()| session::prepare(&here, cell, depth, seed, cpu, &offers));
+                    .and_then(|()| session::prepare(&here, *cell, depth, seed, cpu, &offers));
                 link.say(match prepared {
                     Ok((answers, ready)) => {
                         let path = Box::new(ready.path().clone());
@@ -344,9 +344,23 @@ fn admit(cell: &Cell, depth: u32) -> Result<(), TransportError> {
             cell.pattern
         )));
     }
-    if cell.roles.is_some() != (cell.pattern == Pattern::Ps) {
+    if cell.roles.is_some() != cell.pattern.has_roles() {
         return Err(TransportError::Failed(format!(
-            "parameter servers and workers belong to the pattern ps, and are not of the pattern {}",
+            "parameter servers and workers belong to the patterns ps and tensor, and are not of the \
+             pattern {}",
+            cell.pattern
+        )));
+    }
+    if let Some(Roles { servers, workers }) = cell.roles
+        && [servers, workers].iter().any(|count| !(1..=MOST_ROLES).contains(count))
+    {
+        return Err(TransportError::Unsupported(format!(
+            "{servers} parameter servers and {workers} workers; from 1 to {MOST_ROLES} each can be served"
+        )));
+    }
+    if cell.tensors.is_some() != cell.pattern.is_of_tensors() {
+        return Err(TransportError::Failed(format!(
+            "a model's tensors belong to the pattern tensor, and are not of the pattern {}",
             cell.pattern
         )));
     }

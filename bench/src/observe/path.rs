@@ -54,6 +54,9 @@ impl Payload {
                     received: replies,
                 };
             }
+            // A fetch is asked for, and a push answered, by some bytes, which stand for nothing here.
+            Pattern::TensorPush => (messages, 0),
+            Pattern::TensorFetch => (0, messages),
             // An atomic carries its operands there and the value before back.
             _ if cell.transport.is_atomic() => (messages, messages),
             Pattern::Fetch => (0, messages),

@@ -6,6 +6,7 @@ mod model;
 mod payload;
 mod size;
 mod stop;
+mod tensors;
 mod transport;
 mod variant;
 mod verbs;
@@ -19,6 +20,7 @@ pub use model::{LARGEST_MODEL_FILE, MOST_TENSORS, Model, ModelError, Tensor};
 pub use payload::Payload;
 pub use size::{MOST_SIZES, SizeError, Sizes, display_bytes, parse_bytes};
 pub use stop::{LEAST_MESSAGES, Stop};
+pub use tensors::{CALL_HEADER, CALL_REPLY, Coalesce, Placed, TensorCall, Tensors};
 pub use transport::{GrpcTuning, TransportName, UnknownTransport};
 pub use variant::{Axis, MOST_VARIANTS, Sweep, Value, Variant};
 pub use verbs::{ATOMIC_BYTES, Service, VerbsName, VerbsOperation};
@@ -43,11 +45,16 @@ pub enum Pattern {
     /// Workers, each of which calls every parameter server at once: a step, which is timed until all
     /// have replied.
     Ps,
+    /// Workers, each of which sends all tensors of a model to the parameter servers that have them: a
+    /// step.
+    TensorPush,
+    /// Workers, each of which asks the parameter servers for all tensors of a model: a step.
+    TensorFetch,
 }
 
 impl Pattern {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Latency,
         Self::Bandwidth,
         Self::Bidirectional,
@@ -55,6 +62,8 @@ impl Pattern {
         Self::Rate,
         Self::Calls,
         Self::Ps,
+        Self::TensorPush,
+        Self::TensorFetch,
     ];
 
     /// Its name.
@@ -68,6 +77,8 @@ impl Pattern {
             Self::Rate => "rate",
             Self::Calls => "calls",
             Self::Ps => "ps",
+            Self::TensorPush => "tensor-push",
+            Self::TensorFetch => "tensor-fetch",
         }
     }
 }
@@ -78,9 +89,30 @@ impl Pattern {
     pub fn is_called(self) -> bool {
         matches!(self, Self::Calls | Self::Ps)
     }
+
+    /// Whether its steps move the tensors of a model.
+    #[must_use]
+    pub fn is_of_tensors(self) -> bool {
+        matches!(self, Self::TensorPush | Self::TensorFetch)
+    }
+
+    /// Whether its workers have connections to all parameter servers.
+    #[must_use]
+    pub fn has_roles(self) -> bool {
+        self == Self::Ps || self.is_of_tensors()
+    }
+
+    /// Whether each of its operations is timed.
+    #[must_use]
+    pub fn is_timed(self) -> bool {
+        self == Self::Latency || self.is_called() || self.is_of_tensors()
+    }
 }
 
-/// How many take part in the pattern [`Pattern::Ps`].
+/// The most parameter servers, and the most workers: each server may have a thread for each worker.
+pub const MOST_ROLES: u32 = 64;
+
+/// How many take part in a pattern of parameter servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Roles {
     /// Parameter servers.
@@ -108,17 +140,20 @@ pub struct Cell {
     pub transport: TransportName,
     /// Who sends what.
     pub pattern: Pattern,
-    /// Message size in bytes; of calls that of a request.
+    /// Message size in bytes; of calls that of a request, of tensors that of all of them.
     pub size: u64,
     /// Size of a reply in bytes: of calls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<u64>,
-    /// Parameter servers and workers: of the pattern `ps` only.
+    /// Parameter servers and workers: of the patterns `ps`, `tensor-push` and `tensor-fetch` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roles: Option<Roles>,
     /// The buffers that a message, or a request, is made of; `None`: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffers: Option<Buffers>,
+    /// What a step moves: of the patterns `tensor-push` and `tensor-fetch` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tensors: Option<Tensors>,
     /// What it has of its own of the settings. Not told to the server, to which the settings
     /// themselves are.
     #[serde(skip)]
@@ -133,8 +168,9 @@ impl Cell {
     #[must_use]
     pub fn new(transport: TransportName, pattern: Pattern, size: u64) -> Self {
         let reply = pattern.is_called().then_some(DEFAULT_REPLY);
-        let roles = (pattern == Pattern::Ps).then(Roles::default);
-        Self { transport, pattern, size, reply, roles, buffers: None, variant: Variant::default() }
+        let roles = pattern.has_roles().then(Roles::default);
+        let variant = Variant::default();
+        Self { transport, pattern, size, reply, roles, buffers: None, tensors: None, variant }
     }
 
     /// Size of a reply in bytes; 0 where there is none.
@@ -146,19 +182,39 @@ impl Cell {
     /// Messages of one operation: a step of the pattern `ps` calls every server.
     #[must_use]
     pub fn messages_each(&self) -> u64 {
-        self.roles.map_or(1, |roles| roles.servers.into())
+        match (self.pattern, self.roles) {
+            (Pattern::Ps, Some(roles)) => roles.servers.into(),
+            _ => 1,
+        }
     }
 
-    /// The larger of message and reply, in bytes.
+    /// Parameter servers; 1 where there is but the one server.
+    #[must_use]
+    pub fn servers(&self) -> u32 {
+        self.roles.map_or(1, |roles| roles.servers)
+    }
+
+    /// What the far side counts of so many messages: messages, of tensors each of them, and bytes.
+    #[must_use]
+    pub fn arrivals(&self, messages: u64) -> (u64, u64) {
+        let each = self.tensors.as_ref().map_or(1, |tensors| tensors.lengths.len() as u64);
+        (messages.saturating_mul(each), messages.saturating_mul(self.size))
+    }
+
+    /// The larger of message and reply, in bytes; of tensors the largest call.
     #[must_use]
     pub fn largest_message(&self) -> u64 {
-        self.size.max(self.reply_size())
+        match &self.tensors {
+            Some(tensors) => tensors.largest_call(self.servers()),
+            None => self.size.max(self.reply_size()),
+        }
     }
 
     /// Whether its latency is that of a full round trip: no half of it is the same as the other.
     #[must_use]
     pub fn is_full_round_trip(&self) -> bool {
         self.pattern.is_called()
+            || self.pattern.is_of_tensors()
             || matches!(&self.transport, TransportName::Verbs(verbs) if verbs.operation.is_one_sided())
     }
 
@@ -188,8 +244,26 @@ impl Cell {
                 names.join(", ")
             ));
         }
+        if let Some(tensors) = &self.tensors {
+            return tensors
+                .impossible(self.size, self.servers())
+                .or_else(|| self.over_grpc_limit());
+        }
         let buffers = self.buffers.as_ref()?;
         self.impossible_in_buffers().or_else(|| buffers.impossible(self.size))
+    }
+
+    /// Why gRPC does not carry the largest call of a step.
+    fn over_grpc_limit(&self) -> Option<String> {
+        let TransportName::Grpc(..) = &self.transport else { return None };
+        let Tensors { model, coalesce, .. } = self.tensors.as_ref()?;
+        let largest = self.largest_message();
+        (largest > GRPC_LIMIT).then(|| {
+            format!(
+                "model {model} with --coalesce {coalesce} has a call of {largest} B, and {GRPC_LIMIT} B is the \
+                 longest message of gRPC; give --coalesce 25M, or more --servers"
+            )
+        })
     }
 
     /// Why no message of its transport and pattern is made of several buffers.
@@ -211,18 +285,22 @@ impl Cell {
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { transport, pattern, size, buffers, variant, .. } = self;
-        let size = display_size(*size, buffers.as_ref());
+        let Self { transport, pattern, size, buffers, tensors, variant, .. } = self;
+        let model = tensors.as_ref().map(|tensors| tensors.model.as_str());
+        let size = display_size(*size, buffers.as_ref(), model);
         write!(f, "{transport}{variant} {pattern} {size}")
     }
 }
 
-/// A size as people write it, and of several buffers which: `1 MiB in 10`, `5 B in 2+3`.
+/// A size as people write it, and of several buffers which, or of which model: `1 MiB in 10`, `5 B in
+/// 2+3`, `102228128 B of resnet-50`.
 #[must_use]
-pub fn display_size(size: u64, buffers: Option<&Buffers>) -> String {
-    match buffers {
-        Some(Buffers { shape, .. }) => format!("{} in {shape}", display_bytes(size)),
-        None => display_bytes(size).to_string(),
+pub fn display_size(size: u64, buffers: Option<&Buffers>, model: Option<&str>) -> String {
+    let size = display_bytes(size);
+    match (buffers, model) {
+        (_, Some(model)) => format!("{size} of {model}"),
+        (Some(Buffers { shape, .. }), None) => format!("{size} in {shape}"),
+        (None, None) => size.to_string(),
     }
 }
 
@@ -245,7 +323,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Every pattern at every size over every transport; atomics at their own size only.
+    /// Every pattern at every size over every transport; atomics at their own size only. A pattern of
+    /// tensors has one cell a transport, without a size, until it is told the [models](Self::modelled).
     ///
     /// Without patterns: for each transport its latency and what comes nearest to bandwidth.
     #[must_use]
@@ -280,6 +359,11 @@ impl Plan {
         let order = if patterns.is_empty() { &Pattern::ALL[..] } else { patterns };
         let mut cells = Vec::new();
         for &pattern in order {
+            if pattern.is_of_tensors() {
+                let wanted = transports.iter().filter(|transport| wanted(transport, pattern));
+                cells.extend(wanted.map(|transport| Cell::new(transport.clone(), pattern, 0)));
+                continue;
+            }
             for &size in &all_sizes {
                 for transport in transports {
                     if wanted(transport, pattern) && sized(transport, size) {
@@ -308,6 +392,9 @@ impl Plan {
     pub fn buffered(self, specs: &[BufferSpec], shared_sizes: &Sizes) -> Self {
         let seed = self.seed;
         let fitting = |cell: &Cell| -> Vec<Option<Buffers>> {
+            if cell.pattern.is_of_tensors() {
+                return vec![None];
+            }
             if cell.transport.is_atomic() || specs.is_empty() {
                 return vec![specs.first().map(|spec| spec.buffers(cell.size, seed))];
             }
@@ -325,6 +412,29 @@ impl Plan {
             fitting(&cell).into_iter().map(move |buffers| Cell { buffers, ..cell.clone() })
         };
         let cells = self.cells.into_iter().flat_map(each).collect();
+        Self { cells, ..self }
+    }
+
+    /// The same with each cell of a pattern of tensors for each of `models`.
+    #[must_use]
+    pub fn modelled(self, models: &[Model]) -> Self {
+        let of_one_pattern = self.cells.chunk_by(|one, next| one.pattern == next.pattern);
+        let mut cells = Vec::new();
+        for of in of_one_pattern {
+            if !of.iter().any(|cell| cell.pattern.is_of_tensors()) {
+                cells.extend_from_slice(of);
+                continue;
+            }
+            for model in models {
+                let tensors = Some(Tensors::of(model));
+                let with = |cell: &Cell| Cell {
+                    size: model.bytes(),
+                    tensors: tensors.clone(),
+                    ..cell.clone()
+                };
+                cells.extend(of.iter().map(with));
+            }
+        }
         Self { cells, ..self }
     }
 
@@ -347,6 +457,12 @@ impl Plan {
     }
 }
 
+/// The longest message of gRPC in bytes: its length has 32 bits.
+const GRPC_LIMIT: u64 = u32::MAX as u64;
+
+/// Calls of a step in flight on the connection to each server when nobody says otherwise.
+const TENSOR_CALLS: u32 = 16;
+
 /// How many messages of `cell` may be in flight when nobody says otherwise.
 ///
 /// perftest's transmit depth is 128 whatever the size, which at 8 MiB would hold a GiB in flight;
@@ -359,6 +475,7 @@ pub fn default_depth(cell: &Cell) -> u32 {
     let most = match (&cell.transport, cell.pattern) {
         // A worker waits for the replies of one step before the next.
         (_, Pattern::Latency | Pattern::Ps) => return 1,
+        (_, Pattern::TensorPush | Pattern::TensorFetch) => return TENSOR_CALLS,
         (TransportName::Grpc(..) | TransportName::Tcp(_), Pattern::Fetch) => 8192,
         _ => 128,
     };

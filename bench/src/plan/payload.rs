@@ -20,8 +20,18 @@ impl Payload {
 
     /// Fills `buffer` with the pattern from its beginning.
     pub fn fill(&self, buffer: &mut [u8]) {
-        for (chunk, word) in buffer.chunks_mut(8).zip(self.words()) {
-            chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+        self.fill_from(0, buffer);
+    }
+
+    /// Fills `buffer` with the pattern from `offset` bytes after its beginning.
+    pub fn fill_from(&self, offset: usize, buffer: &mut [u8]) {
+        let (before, skipped) = (offset as u64 / 8, offset % 8);
+        let mut words = self.words_from(before).map(u64::to_le_bytes);
+        let (head, rest) = buffer.split_at_mut((8 - skipped).min(buffer.len()));
+        let first = words.next().unwrap_or_default();
+        head.copy_from_slice(&first[skipped..skipped + head.len()]);
+        for (chunk, word) in rest.chunks_mut(8).zip(words) {
+            chunk.copy_from_slice(&word[..chunk.len()]);
         }
     }
 
@@ -40,10 +50,6 @@ impl Payload {
         let first = words.next().unwrap_or_default();
         first[skipped..].starts_with(head)
             && rest.chunks(8).zip(words).all(|(chunk, word)| word.starts_with(chunk))
-    }
-
-    fn words(&self) -> impl Iterator<Item = u64> + use<> {
-        self.words_from(0)
     }
 
     /// The words after the first `before`.
@@ -101,6 +107,9 @@ mod tests {
         for offset in 0..buffer.len() {
             for end in offset..=buffer.len() {
                 assert!(payload.matches_from(offset, &buffer[offset..end]), "{offset} to {end}");
+                let mut part = vec![0; end - offset];
+                payload.fill_from(offset, &mut part);
+                assert_eq!(part, buffer[offset..end], "{offset} to {end}");
             }
             buffer[99] ^= 1;
             assert!(!payload.matches_from(offset, &buffer[offset..]), "{offset}");

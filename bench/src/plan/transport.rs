@@ -104,6 +104,8 @@ impl TransportName {
                 Pattern::Rate,
                 Pattern::Calls,
                 Pattern::Ps,
+                Pattern::TensorPush,
+                Pattern::TensorFetch,
             ],
         }
     }

@@ -27,8 +27,10 @@ pub enum Axis {
     Serialized,
     /// Connections encrypted, or not.
     Tls,
-    /// Messages copied to their place by the server, or not.
+    /// Messages copied to their place by the server, or not; of tensors by who receives them.
     Assign,
+    /// Tensors each by a call of its own, or together.
+    Coalesce,
     /// What runs the client's side of gRPC, and the server's.
     Runtime,
     /// Threads of the server's side of gRPC.
@@ -56,15 +58,16 @@ pub enum Axis {
 type Row = (Axis, &'static str, fn(&TransportName, Pattern) -> bool);
 
 /// Axis, its name, and whether it means anything to a transport in a pattern.
-const TABLE: [Row; 17] = [
+const TABLE: [Row; 18] = [
     (Axis::Depth, "depth", has_depth),
-    (Axis::Threads, "threads", |_, pattern| pattern != Pattern::Ps),
+    (Axis::Threads, "threads", |_, pattern| !pattern.has_roles()),
     (Axis::Connections, "connections", has_connections),
     (Axis::Serialized, "serialized", is_tonic),
     (Axis::Tls, "tls", is_tonic),
     (Axis::Assign, "assign", |transport, pattern| {
-        is_tonic(transport, pattern) && pattern == Pattern::Bandwidth
+        pattern.is_of_tensors() || is_tonic(transport, pattern) && pattern == Pattern::Bandwidth
     }),
+    (Axis::Coalesce, "coalesce", |_, pattern| pattern.is_of_tensors()),
     (Axis::Runtime, "runtime", is_tonic),
     (Axis::ServerThreads, "server-threads", is_tonic),
     (Axis::Qp, "qp", is_pipelined),
@@ -98,7 +101,7 @@ fn is_tonic(transport: &TransportName, _: Pattern) -> bool {
 
 /// More than one of its sockets can be busy at once.
 fn has_connections(transport: &TransportName, pattern: Pattern) -> bool {
-    operation(transport).is_none() && !matches!(pattern, Pattern::Latency | Pattern::Ps)
+    operation(transport).is_none() && pattern != Pattern::Latency && !pattern.has_roles()
 }
 
 /// It decides how many messages are under way.
@@ -106,6 +109,7 @@ fn has_depth(transport: &TransportName, pattern: Pattern) -> bool {
     match pattern {
         Pattern::Latency => false,
         Pattern::Fetch | Pattern::Calls | Pattern::Ps => true,
+        Pattern::TensorPush | Pattern::TensorFetch => true,
         _ => transport.is_fitted_to_depth(),
     }
 }
@@ -172,6 +176,14 @@ pub enum Value {
     Number(u64),
     /// Anything else.
     Word(String),
+}
+
+impl Value {
+    /// Whether it turns a switch on.
+    #[must_use]
+    pub fn is_yes(&self) -> bool {
+        matches!(self, Self::Word(word) if matches!(word.as_str(), "on" | "yes"))
+    }
 }
 
 impl fmt::Display for Value {

@@ -3,7 +3,7 @@
 use super::Document;
 use crate::plan::Axis;
 
-const HEADER: [&str; 28] = [
+const HEADER: [&str; 32] = [
     "transport",
     "pattern",
     "size_bytes",
@@ -32,10 +32,14 @@ const HEADER: [&str; 28] = [
     "server_cpu_ns",
     "client_peak_memory_bytes",
     "server_peak_memory_bytes",
+    "model",
+    "tensors_per_s",
+    "assign_p50_ns",
+    "assign_mean_ns",
 ];
 
 /// The rows with a header line, behind the others a column for each setting that a cell has of its own. Latencies
-/// are half round trips in nanoseconds, of reads, atomics and calls whole ones; what is absent is empty.
+/// are half round trips in nanoseconds, of reads, atomics, calls and steps of tensors whole ones; what is absent is empty.
 ///
 /// # Errors
 /// None that can occur in memory; they are the writer's.
@@ -52,6 +56,8 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
         let tcp = cell.tcp.as_ref();
         let (client, server) =
             (tcp.and_then(|tcp| tcp.client.as_ref()), tcp.and_then(|tcp| tcp.server.as_ref()));
+        let tensors = cell.tensors.as_ref();
+        let assign = tensors.and_then(|tensors| tensors.assign.as_ref());
         let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         let fields = [
             cell.transport.to_string(),
@@ -82,6 +88,10 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             count(cell.cpu.map(|cpu| cpu.server_ns)),
             count(cell.memory.and_then(|memory| memory.client_peak_bytes)),
             count(cell.memory.and_then(|memory| memory.server_peak_bytes)),
+            tensors.map_or_else(String::new, |tensors| tensors.model.clone()),
+            number(tensors.and_then(|tensors| tensors.tensors_per_s)),
+            number(assign.and_then(|assign| assign.p50)),
+            number(assign.map(|assign| assign.mean)),
         ];
         let values = axes.iter().map(|&axis| {
             cell.variant.get(axis).map_or_else(String::new, |value| value.to_string())

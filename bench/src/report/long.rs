@@ -3,6 +3,7 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::{CellRecord, CpuCost, Document, Status, TcpRecord, notes::notes, number::figure};
+use crate::plan::Pattern;
 
 /// The rows as text.
 #[must_use]
@@ -40,8 +41,8 @@ pub fn long(document: &Document) -> String {
     }
     let table = table.trim_fmt();
     format!(
-        "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones; MB = 10^6 bytes; CPU: processor time of \
-         each process a message; conns: TCP connections that the client's kernel counts; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
+        "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones, of tensors the steps; MB = 10^6 bytes; CPU: processor time of \
+         each process a message, of tensors a step; conns: TCP connections that the client's kernel counts; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
          smoothed round trip time at the end of a slice\n\n{}",
         notes(document)
     )
@@ -49,8 +50,11 @@ pub fn long(document: &Document) -> String {
 
 /// Processor time of one side a message, in microseconds.
 fn processor(cell: &CellRecord, of: impl Fn(&CpuCost) -> u64) -> String {
-    // Of parameter servers a step is counted once, and is a call to each.
-    let each = cell.roles.map_or(1, |roles| u64::from(roles.servers));
+    // Of the pattern ps a step is counted once, and is a call to each server.
+    let each = match (cell.pattern, cell.roles) {
+        (Pattern::Ps, Some(roles)) => u64::from(roles.servers),
+        _ => 1,
+    };
     let messages = cell.settings.as_ref();
     let messages =
         messages.map(|set| set.messages.saturating_add(set.warm_up_messages).saturating_mul(each));

@@ -10,6 +10,7 @@ mod perftest;
 mod schema;
 mod table;
 mod tcp;
+mod tensors;
 
 pub use csv::csv;
 pub use file::{OutputError, ResultFile};
@@ -23,3 +24,4 @@ pub use schema::{
 };
 pub use table::table;
 pub use tcp::{Spread, TcpRecord, TcpSide};
+pub use tensors::{Assign, ParameterServer, TensorRecord};

@@ -100,15 +100,14 @@ fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns) {
         Pattern::Latency => "Latency",
         Pattern::Calls => "Calls (latency)",
         Pattern::Ps => "Parameter servers (latency)",
+        Pattern::TensorPush => "Tensors pushed (latency)",
+        Pattern::TensorFetch => "Tensors fetched (latency)",
         Pattern::Bidirectional => "Bidirectional BW",
         Pattern::Bandwidth | Pattern::Fetch | Pattern::Rate => "BW",
     };
-    let layout = match (first.pattern, columns) {
-        (
-            Pattern::Latency | Pattern::Calls | Pattern::Ps,
-            PerftestColumns { by_duration: true, .. },
-        ) => LATENCY_BY_DURATION,
-        (Pattern::Latency | Pattern::Calls | Pattern::Ps, _) => LATENCY,
+    let layout = match (first.pattern.is_timed(), columns) {
+        (true, PerftestColumns { by_duration: true, .. }) => LATENCY_BY_DURATION,
+        (true, _) => LATENCY,
         (_, PerftestColumns { gigabits: true, .. }) => GIGABITS,
         _ => MEGABYTES,
     };
@@ -124,9 +123,10 @@ fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns) {
 
 /// In bytes, as all of them there, with the buffers that make it up.
 fn size(cell: &CellRecord) -> String {
-    match &cell.buffers {
-        Some(buffers) => format!("{} B in {}", cell.size, buffers.shape),
-        None => format!("{} B", cell.size),
+    match (&cell.buffers, &cell.tensors) {
+        (_, Some(tensors)) => format!("{} B of {}", cell.size, tensors.model),
+        (Some(buffers), None) => format!("{} B in {}", cell.size, buffers.shape),
+        (None, None) => format!("{} B", cell.size),
     }
 }
 
@@ -135,8 +135,8 @@ fn figures(cell: &CellRecord, columns: PerftestColumns) -> Vec<String> {
     let messages = cell.settings.as_ref().map_or(0, |settings| settings.messages);
     let rate = cell.throughput.as_ref();
     let mut figures = vec![cell.size.to_string()];
-    match (&cell.latency, cell.pattern) {
-        (latency, Pattern::Latency | Pattern::Calls | Pattern::Ps) => {
+    match (&cell.latency, cell.pattern.is_timed()) {
+        (latency, true) => {
             let of =
                 |figure: fn(&super::Latency) -> Option<f64>| us(latency.as_ref().and_then(figure));
             let samples = latency.as_ref().map_or(messages, |latency| latency.samples);
@@ -216,11 +216,10 @@ fn note(text: &mut String, words: &str) {
 fn notes(document: &Document, columns: PerftestColumns) -> String {
     let mut text = String::new();
     let measured = |latency: bool| {
-        document.cells.iter().any(|cell| {
-            cell.status == Status::Measured
-                && matches!(cell.pattern, Pattern::Latency | Pattern::Calls | Pattern::Ps)
-                    == latency
-        })
+        document
+            .cells
+            .iter()
+            .any(|cell| cell.status == Status::Measured && cell.pattern.is_timed() == latency)
     };
     let rounds = document.plan.rounds;
     note(
@@ -288,6 +287,7 @@ mod tests {
             reply: None,
             buffers: None,
             roles: None,
+            tensors: None,
             variant: Variant::default(),
             status: Status::Measured,
             reason: None,

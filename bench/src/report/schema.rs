@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fabricbench_ipoib::Advice;
 use serde::{Deserialize, Serialize};
 
-use super::TcpRecord;
+use super::{TcpRecord, TensorRecord};
 use crate::plan::{Buffers, Pattern, Roles, Sweep, TransportName, Variant, display_size};
 
 /// The value of [`Document::schema`].
@@ -148,17 +148,20 @@ pub struct CellRecord {
     pub transport: TransportName,
     /// Who sends what.
     pub pattern: Pattern,
-    /// Message size in bytes; of calls that of a request.
+    /// Message size in bytes; of calls that of a request, of tensors that of all of them.
     pub size: u64,
     /// Size of a reply in bytes: of calls only.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reply: Option<u64>,
-    /// Parameter servers and workers: of the pattern `ps` only.
+    /// Parameter servers and workers: of the patterns `ps`, `tensor-push` and `tensor-fetch` only.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub roles: Option<Roles>,
     /// The buffers that a message, or a request, is made of; absent where it is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub buffers: Option<Buffers>,
+    /// What a step moves, and how fast that was: of the patterns `tensor-push` and `tensor-fetch` only.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tensors: Option<TensorRecord>,
     /// Settings that this cell has of its own, where they were varied; absent where it has none.
     #[serde(skip_serializing_if = "Variant::is_empty", default)]
     pub variant: Variant,
@@ -170,7 +173,7 @@ pub struct CellRecord {
     pub path: Option<Path>,
     /// Which way it came in on the server's side.
     pub peer_path: Option<Path>,
-    /// Times of a ping-pong, or of calls.
+    /// Times of a ping-pong, of calls, or of steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
     /// Rates.
@@ -227,7 +230,8 @@ impl CellRecord {
     /// Its size as people write it, and of several buffers which.
     #[must_use]
     pub fn size_label(&self) -> String {
-        display_size(self.size, self.buffers.as_ref())
+        let model = self.tensors.as_ref().map(|tensors| tensors.model.as_str());
+        display_size(self.size, self.buffers.as_ref(), model)
     }
 }
 
@@ -377,10 +381,10 @@ pub struct Absent {
 /// Rates of one cell over all its rounds: totals by total time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// Payload bytes that arrived, per second: each way in a ping-pong, the sum of both in the
-    /// pattern `bidirectional`, of the requests alone in the patterns `calls` and `ps`, of all workers.
+    /// Payload bytes that arrived, per second, of all workers: each way in a ping-pong, the sum of both in the
+    /// pattern `bidirectional`, of the requests alone in the patterns `calls` and `ps`, of the tensors alone in those of tensors.
     pub bytes_per_s: f64,
-    /// Messages of these, per second.
+    /// Messages of these, per second; of tensors steps, each with all of a model.
     pub messages_per_s: f64,
 }
 

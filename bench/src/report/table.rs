@@ -23,7 +23,8 @@ pub fn table(document: &Document) -> String {
     for &pattern in &document.plan.patterns {
         let cells: Vec<_> = document.cells.iter().filter(|cell| cell.pattern == pattern).collect();
         let columns = Columns::of(document, &cells);
-        let figure = widest(pattern);
+        let shown_widths = cells.iter().map(|cell| shown(cell).len()).max();
+        let figure = widest(pattern).max(shown_widths.unwrap_or(0));
         let side_by_side = beside(columns.iter(), |column| column.title().len().max(figure));
         let is_swept = columns.iter().any(|column| !column.variant.is_empty());
         let tables: Vec<String> = if is_swept && side_by_side.len() > 1 {
@@ -65,6 +66,7 @@ fn title(document: &Document, pattern: Pattern) -> String {
         Pattern::Calls => {
             "calls: thousands a second / the whole round trip of each in us, median (p99)"
         }
+        Pattern::TensorPush | Pattern::TensorFetch => return tensors_title(document, pattern),
         Pattern::Ps => {
             let roles = document.cells.iter().find_map(|cell| cell.roles).unwrap_or_default();
             return format!(
@@ -77,6 +79,27 @@ fn title(document: &Document, pattern: Pattern) -> String {
     if pattern == Pattern::Calls { format!("{words}{replies}") } else { words.to_owned() }
 }
 
+fn tensors_title(document: &Document, pattern: Pattern) -> String {
+    let of = |cell: &&CellRecord| cell.pattern == pattern;
+    let roles = document.cells.iter().find(of).and_then(|cell| cell.roles).unwrap_or_default();
+    let assigns = document
+        .cells
+        .iter()
+        .filter(of)
+        .any(|cell| cell.tensors.as_ref().is_some_and(|tensors| tensors.assign.is_some()));
+    let way = match pattern {
+        Pattern::TensorPush => "to",
+        _ => "from",
+    };
+    format!(
+        "{pattern}: MB/s (10^6 bytes of tensors a second) of {} worker(s) {way} {} parameter server(s) / time \
+         of a step, all tensors once, in ms, median (p99){}",
+        roles.workers,
+        roles.servers,
+        if assigns { ", of it the assignment" } else { "" }
+    )
+}
+
 /// Characters of a line: more would wrap in many a terminal.
 const LINE: usize = 100;
 
@@ -84,6 +107,7 @@ const LINE: usize = 100;
 fn widest(pattern: Pattern) -> usize {
     match pattern {
         Pattern::Calls | Pattern::Ps => "123 / 12,345 (67,890)".len(),
+        Pattern::TensorPush | Pattern::TensorFetch => "1,234 / 123 (-)".len(),
         _ => "RT 1,234 (5,678)".len(),
     }
 }
@@ -106,14 +130,15 @@ fn beside<T>(columns: impl Iterator<Item = T>, width: impl Fn(&T) -> usize) -> V
     blocks
 }
 
-/// What tells a row from the others: size, and of several buffers which.
-type Size<'a> = (u64, Option<&'a Buffers>);
+/// What tells a row from the others: size, and of several buffers which, or of which model.
+type Size<'a> = (u64, Option<&'a Buffers>, Option<&'a str>);
 
 /// Cells by size and column.
 type Index<'a> = HashMap<(Size<'a>, Column<'a>), &'a CellRecord>;
 
 fn size(cell: &CellRecord) -> Size<'_> {
-    (cell.size, cell.buffers.as_ref())
+    let model = cell.tensors.as_ref().map(|tensors| tensors.model.as_str());
+    (cell.size, cell.buffers.as_ref(), model)
 }
 
 fn index<'a>(cells: &[&'a CellRecord]) -> Index<'a> {
@@ -125,7 +150,7 @@ fn sizes<'a>(cells: &[&'a CellRecord]) -> Vec<Size<'a>> {
     let mut seen = HashSet::new();
     let each = cells.iter().map(|&cell| size(cell));
     let mut sizes: Vec<_> = each.filter(|&size| seen.insert(size)).collect();
-    sizes.sort_by_key(|&(size, _)| size);
+    sizes.sort_by_key(|&(size, ..)| size);
     sizes
 }
 
@@ -140,7 +165,7 @@ fn rows_of_sizes(cells: &[&CellRecord], columns: &[Column<'_>]) -> String {
             let figures = figures
                 .into_iter()
                 .map(|cell| cell.map_or_else(|| "-".to_owned(), |cell| shown(cell)));
-            rows.add(std::iter::once(display_size(size.0, size.1)).chain(figures));
+            rows.add(std::iter::once(display_size(size.0, size.1, size.2)).chain(figures));
         }
     }
     rows.shown()
@@ -170,7 +195,8 @@ fn rows_of_variants(cells: &[&CellRecord], transports: &[&TransportName]) -> Str
                 .map(|&axis| variant.get(axis).map_or_else(String::new, Value::to_string));
             let figures =
                 figures.into_iter().map(|cell| cell.map_or_else(String::new, |cell| shown(cell)));
-            rows.add(std::iter::once(display_size(size.0, size.1)).chain(values).chain(figures));
+            let label = display_size(size.0, size.1, size.2);
+            rows.add(std::iter::once(label).chain(values).chain(figures));
         }
     }
     rows.shown()
@@ -223,6 +249,17 @@ fn shown(cell: &CellRecord) -> String {
             let (p50, p99) = (microseconds(latency.p50), microseconds(latency.p99));
             format!("{calls} / {} ({})", figure(p50), figure(p99))
         }
+        (Pattern::TensorPush | Pattern::TensorFetch, Some(latency), Some(throughput)) => {
+            let milliseconds =
+                |nanoseconds: Option<f64>| figure(nanoseconds.map(|value| value / 1e6));
+            let (p50, p99) = (milliseconds(latency.p50), milliseconds(latency.p99));
+            let assign = cell.tensors.as_ref().and_then(|tensors| tensors.assign.as_ref());
+            let assign = match assign {
+                Some(assign) => format!(", {}", milliseconds(assign.p50.or(Some(assign.mean)))),
+                None => String::new(),
+            };
+            format!("{} / {p50} ({p99}){assign}", figure(Some(throughput.bytes_per_s / 1e6)))
+        }
         (Pattern::Rate, _, Some(throughput)) => figure(Some(throughput.messages_per_s / 1e3)),
         (Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch, _, Some(throughput)) => {
             let lost = match cell.loss {
@@ -253,6 +290,7 @@ mod tests {
             reply: None,
             buffers: None,
             roles: None,
+            tensors: None,
             variant: Variant::default(),
             status: Status::Measured,
             reason: None,

@@ -6,8 +6,9 @@ use super::{Measured, tune::Found};
 use crate::{
     plan::{Cell, Pattern, TransportName},
     report::{
-        Absent, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind, LatencySplit,
-        Loss, Memory, Path, PayloadCheck, Proof, RoundRecord, Status, TcpRecord, Throughput,
+        Absent, Assign, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind,
+        LatencySplit, Loss, Memory, Path, PayloadCheck, Proof, RoundRecord, Status, TcpRecord,
+        TensorRecord, Throughput,
     },
     session::SliceError,
     stats::{Histogram, Quantile},
@@ -28,6 +29,8 @@ pub(super) struct Tally {
     round_trips: Option<Box<Histogram>>,
     // Waits by time stamps, and how far off they may be.
     split: Option<(Box<Histogram>, u64)>,
+    // What the assignments of each step took.
+    assigned: Option<Box<Histogram>>,
     elapsed: u64,
     depth: u32,
     warm_up: u64,
@@ -52,6 +55,7 @@ impl Tally {
             paths: None,
             round_trips: None,
             split: None,
+            assigned: None,
             elapsed: 0,
             depth: 0,
             warm_up: 0,
@@ -137,6 +141,12 @@ impl Tally {
             waits.into_iter().for_each(|wait| all.record(wait));
             *worst = uncertainty.max(*worst);
         }
+        if let Some(assigned) = slice.assigned {
+            match &mut self.assigned {
+                Some(all) => all.merge(&assigned),
+                none => *none = Some(Box::new(assigned)),
+            }
+        }
         if !slice.round_trips.is_empty() {
             match &mut self.round_trips {
                 Some(all) => all.merge(&slice.round_trips),
@@ -170,6 +180,7 @@ impl Tally {
             reply: self.cell.reply,
             buffers: self.cell.buffers.clone(),
             roles: self.cell.roles,
+            tensors: self.tensors(),
             variant: self.cell.variant.clone(),
             status: Status::Skipped,
             reason: None,
@@ -215,9 +226,8 @@ impl Tally {
         record.settings = Some(CellSettings {
             depth: match (&self.cell.transport, self.cell.pattern) {
                 (TransportName::Verbs(_), _)
-                | (_, Pattern::Latency | Pattern::Fetch | Pattern::Calls | Pattern::Ps) => {
-                    Some(self.depth)
-                }
+                | (_, Pattern::Latency | Pattern::Fetch | Pattern::Calls | Pattern::Ps)
+                | (_, Pattern::TensorPush | Pattern::TensorFetch) => Some(self.depth),
                 _ => None,
             },
             warm_up_messages: self.warm_up,
@@ -226,6 +236,30 @@ impl Tally {
         });
         record.rounds.clone_from(&self.rounds);
         record
+    }
+
+    /// What the steps of tensors move, and its figures once there are any.
+    fn tensors(&self) -> Option<TensorRecord> {
+        let tensors = self.cell.tensors.as_ref()?;
+        let planned = TensorRecord::planned(tensors, self.cell.servers());
+        let Some(rate) = self.throughput().filter(|_| self.failed.is_none()) else {
+            return Some(planned);
+        };
+        let times = self.assigned.as_deref().and_then(|all| latency(all, LatencyKind::RoundTrip));
+        let pushed = self.cell.pattern == Pattern::TensorPush;
+        Some(TensorRecord {
+            transfer_mb_per_s: Some(rate.bytes_per_s / 1e6),
+            tensors_per_s: Some(rate.messages_per_s * tensors.lengths.len() as f64),
+            assign: times.map(|times| Assign {
+                side: if pushed { "server" } else { "client" }.to_owned(),
+                unit: times.unit,
+                samples: times.samples,
+                p50: times.p50,
+                p99: times.p99,
+                mean: times.mean,
+            }),
+            ..planned
+        })
     }
 
     fn kind(&self) -> LatencyKind {
@@ -357,6 +391,7 @@ mod tests {
             returned: 0,
             elapsed: samples.iter().sum(),
             split: None,
+            assigned: None,
             round_trips,
             path: path(),
             peer_path: path(),

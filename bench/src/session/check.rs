@@ -20,16 +20,17 @@ pub(super) fn check(
         return failed(format!("the server says: {error}"));
     }
     let received = observation.received;
-    let bytes = sent.saturating_mul(slice.cell.size);
-    let arrived = (received.messages, received.bytes) == (sent, bytes);
+    let (moved, bytes) = slice.cell.arrivals(sent);
+    let arrived = (received.messages, received.bytes) == (moved, bytes);
     // Of a read the far side knows nothing; of what may be lost, the loss is in the record.
     if !(arrived || slice.cell.is_read() || slice.cell.is_lossy()) {
+        let what = if slice.cell.pattern.is_of_tensors() { "tensors" } else { "messages" };
         let (ours, theirs) = match slice.cell.pattern {
-            Pattern::Fetch => ("fetched", "served"),
+            Pattern::Fetch | Pattern::TensorFetch => ("fetched", "served"),
             _ => ("sent", "received"),
         };
         return failed(format!(
-            "{sent} messages of together {bytes} B were {ours}, and {} of together {} B {theirs}",
+            "{moved} {what} of together {bytes} B were {ours}, and {} of together {} B {theirs}",
             received.messages, received.bytes
         ));
     }

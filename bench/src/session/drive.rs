@@ -34,7 +34,7 @@ pub(super) struct Loops {
 }
 
 /// What the loops of a slice gave.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Driven {
     pub(super) loops: Loops,
     /// Round trips in nanoseconds.
@@ -43,6 +43,8 @@ pub(super) struct Driven {
     pub(super) verified: (u64, u64),
     /// How long completions waited for the program, where that was asked for.
     pub(super) split: Option<Split>,
+    /// What the assignments of each operation took together, where tensors are assigned, in nanoseconds.
+    pub(super) assigned: Option<Histogram>,
     /// What was in force.
     pub(super) settings: BTreeMap<String, String>,
     // Clock readings at both ends of the timed part.
@@ -72,7 +74,7 @@ fn drive_all<I: Initiator + Send, C: Clock + Sync>(
 ) -> Result<Driven, SliceError> {
     let threads = u32::try_from(initiators.len()).unwrap_or(u32::MAX);
     if let [only] = initiators {
-        return drive_one(clock, slice, slice.task, only);
+        return Ok(drive_one(clock, slice, slice.task, only)?.told_by(only));
     }
     let (gate, ready) = (Gate::default(), Barrier::new(initiators.len()));
     let driven: Vec<Result<Driven, SliceError>> = thread::scope(|scope| {
@@ -116,8 +118,12 @@ fn drive_all<I: Initiator + Send, C: Clock + Sync>(
     let mut all = driven
         .next()
         .unwrap_or_else(|| Err(SliceError::Failed("no connection to measure".to_owned())))?;
-    for one in driven {
-        all.add(one?);
+    let rest = driven.collect::<Result<Vec<_>, _>>()?;
+    // When all have ended: some compare much of what they have, which is not to disturb the others.
+    let mut initiators = initiators.iter();
+    all = initiators.next().map_or_else(Driven::default, |first| all.told_by(first));
+    for (one, initiator) in rest.into_iter().zip(initiators) {
+        all.add(one.told_by(initiator));
     }
     all.loops.elapsed = clock.nanoseconds(all.span.0, all.span.1);
     all.settings.insert("threads".to_owned(), threads.to_string());
@@ -149,6 +155,13 @@ impl Gate {
 }
 
 impl Driven {
+    /// The same with what its initiator tells at the end.
+    fn told_by(self, initiator: &impl Initiator) -> Self {
+        let (verified, settings) = (initiator.verified(), initiator.settings());
+        let (split, assigned) = (initiator.split(), initiator.assigned().cloned());
+        Self { verified, settings, split, assigned, ..self }
+    }
+
     fn add(&mut self, other: Self) {
         let (loops, more) = (&mut self.loops, other.loops);
         loops.warm_up += more.warm_up;
@@ -162,6 +175,9 @@ impl Driven {
         if let (Some(split), Some(more)) = (&mut self.split, other.split) {
             split.waits.extend(more.waits);
             split.uncertainty = split.uncertainty.max(more.uncertainty);
+        }
+        if let (Some(assigned), Some(more)) = (&mut self.assigned, &other.assigned) {
+            assigned.merge(more);
         }
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
     }
@@ -186,7 +202,7 @@ fn drive_one<I: Initiator, C: Clock>(
             };
             (loops, record.span)
         }
-        Pattern::Calls | Pattern::Ps => {
+        Pattern::Calls | Pattern::Ps | Pattern::TensorPush | Pattern::TensorFetch => {
             let record = measure_calls(initiator, clock, &task, &mut round_trips)?;
             let loops = Loops {
                 warm_up: record.warm_up,
@@ -209,8 +225,7 @@ fn drive_one<I: Initiator, C: Clock>(
             (loops, record.span)
         }
     };
-    let (verified, settings) = (initiator.verified(), initiator.settings());
-    Ok(Driven { loops, round_trips, verified, split: initiator.split(), settings, span })
+    Ok(Driven { loops, round_trips, span, ..Driven::default() })
 }
 
 #[cfg(test)]

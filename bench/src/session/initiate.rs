@@ -21,10 +21,10 @@ use crate::{
     plan::{GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
     report::{CpuCost, Memory, Path, PayloadCheck, TcpRecord},
     transport::{
-        Answer, Initiator, Offer, Opening, Pieces, StopReason, StopSignal, TransportError,
+        Answer, Initiator, Offer, Opening, Pieces, Steps, StopReason, StopSignal, TransportError,
         VerbsSettings,
-        grpc::{GrpcCalls, GrpcCallsOpening, GrpcOpening, tuning},
-        tcp::{TcpCalls, TcpCallsOpening, TcpOpening},
+        grpc::{GrpcCalls, GrpcCallsOpening, GrpcOpening, GrpcTensors, tuning},
+        tcp::{TcpCalls, TcpCallsOpening, TcpOpening, TcpTensors},
         verbs::{Ask, Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
     },
 };
@@ -128,7 +128,7 @@ impl<C: Clock + Sync> Initiating<C> {
                 self.run(conversation, slice, openings, path)
             }
             // A place for it: as yet, `TransportName::patterns` has no calls for verbs.
-            (Pattern::Calls | Pattern::Ps, _) => {
+            (Pattern::Calls | Pattern::Ps | Pattern::TensorPush | Pattern::TensorFetch, _) => {
                 Err(SliceError::Unsupported("verbs are not measured in calls".to_owned()))
             }
             (Pattern::Bandwidth | Pattern::Fetch | Pattern::Rate, _) => {
@@ -179,14 +179,16 @@ impl<C: Clock + Sync> Initiating<C> {
             connections,
             stop: self.stop.clone(),
         };
-        if let Some(roles) = slice.cell.roles {
-            let offers = vec![opening(slice.threads).offer(); roles.servers as usize];
-            let workers = |answers: &[Answer]| {
-                let worker = |_| GrpcCalls::to_all(opening(1), answers).map_err(SliceError::from);
-                expect(offers.len(), answers)?;
-                (0..slice.threads).map(worker).collect()
+        if slice.cell.pattern == Pattern::Ps {
+            let worker = |_, servers: &[Answer]| GrpcCalls::to_all(opening(1), servers);
+            return self.run_workers(conversation, slice, opening(slice.threads), worker, path);
+        }
+        if slice.cell.pattern.is_of_tensors() {
+            let steps = Steps::new(&slice.cell, Payload::new(slice.seed), slice.depth)?;
+            let worker = |number, servers: &[Answer]| {
+                GrpcTensors::connect(opening(1), &steps, number, servers)
             };
-            return self.run_by(conversation, slice, offers.clone(), workers, path);
+            return self.run_workers(conversation, slice, opening(slice.threads), worker, path);
         }
         let openings = (0..slice.threads.max(1)).map(|_| opening(slice.connections));
         if slice.cell.pattern == Pattern::Calls {
@@ -213,14 +215,16 @@ impl<C: Clock + Sync> Initiating<C> {
             connections,
             stop: self.stop.clone(),
         };
-        if let Some(roles) = slice.cell.roles {
-            let offers = vec![opening(slice.threads).offer(); roles.servers as usize];
-            let workers = |answers: &[Answer]| {
-                let worker = |_| TcpCalls::to_all(opening(1), answers).map_err(SliceError::from);
-                expect(offers.len(), answers)?;
-                (0..slice.threads).map(worker).collect()
+        if slice.cell.pattern == Pattern::Ps {
+            let worker = |_, servers: &[Answer]| TcpCalls::to_all(opening(1), servers);
+            return self.run_workers(conversation, slice, opening(slice.threads), worker, path);
+        }
+        if slice.cell.pattern.is_of_tensors() {
+            let steps = Steps::new(&slice.cell, Payload::new(slice.seed), slice.depth)?;
+            let worker = |number, servers: &[Answer]| {
+                TcpTensors::connect(opening(1), &steps, number, servers)
             };
-            return self.run_by(conversation, slice, offers.clone(), workers, path);
+            return self.run_workers(conversation, slice, opening(slice.threads), worker, path);
         }
         let openings = (0..slice.threads.max(1)).map(|_| opening(slice.connections));
         if slice.cell.pattern == Pattern::Calls {
@@ -256,6 +260,25 @@ impl<C: Clock + Sync> Initiating<C> {
         self.run_by(conversation, slice, offers, connect, path)
     }
 
+    /// The same with a worker a thread, made by `worker` of its number and the answers of all parameter
+    /// servers; `opening` has the offer to each of them.
+    fn run_workers<I: Initiator + Send>(
+        &self,
+        conversation: &mut impl Conversation,
+        slice: &Slice,
+        opening: impl Opening,
+        worker: impl Fn(u32, &[Answer]) -> Result<I, TransportError>,
+        path: Path,
+    ) -> Result<SliceRecord, SliceError> {
+        let offers = vec![opening.offer(); slice.cell.servers() as usize];
+        let workers = |answers: &[Answer]| {
+            expect(slice.cell.servers() as usize, answers)?;
+            let worker = |number| worker(number, answers).map_err(SliceError::from);
+            (0..slice.threads).map(worker).collect()
+        };
+        self.run_by(conversation, slice, offers, workers, path)
+    }
+
     /// The same with initiators that `connect` makes of the answers to `offers`.
     fn run_by<I: Initiator + Send>(
         &self,
@@ -284,7 +307,7 @@ impl<C: Clock + Sync> Initiating<C> {
             Ok((driven, watch, cpu, memory.bytes(), tcp))
         });
         let (
-            Driven { loops, round_trips, verified, split, mut settings, .. },
+            Driven { loops, round_trips, verified, split, assigned, mut settings, .. },
             watch,
             cpu,
             memory,
@@ -326,6 +349,7 @@ impl<C: Clock + Sync> Initiating<C> {
             elapsed: loops.elapsed,
             round_trips,
             split,
+            assigned,
             path,
             peer_path,
             counters,

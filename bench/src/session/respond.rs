@@ -16,9 +16,9 @@ use crate::{
     plan::{Cell, Payload, TransportName},
     report::{Path, TcpSide},
     transport::{
-        Answer, MOST_CONNECTIONS, Offer, Received, Responder, StopReason, StopSignal,
-        TransportError,
-        grpc::{GrpcResponder, MOST_RUNTIME_THREADS},
+        Answer, MOST_CONNECTIONS, Offer, Received, Responder, StopReason, StopSignal, TensorSide,
+        TransportError, admit_tensors,
+        grpc::{GrpcResponder, GrpcTensorResponder, MOST_RUNTIME_THREADS},
         tcp::TcpResponder,
         verbs::{ManagedResponder, Pair, PairPlan, VerbsPort, VerbsResponder},
     },
@@ -114,11 +114,12 @@ pub fn prepare(
              {MOST_RUNTIME_THREADS} can be had: give fewer --server-threads or --threads"
         )));
     }
+    admit_tensors(&cell, depth, TensorSide::Server)?;
     let stop = StopSignal::new();
     let order = Order { here, cell: &cell, depth, payload: Payload::new(seed), stop: &stop };
     let mut ready = Vec::new();
-    for offer in offers {
-        ready.push(respond(&order, offer)?);
+    for (index, offer) in offers.iter().enumerate() {
+        ready.push(respond(&order, index, offer)?);
     }
     let path = ready.first().map(|first| first.path.clone()).ok_or_else(refused)?;
     let mut answers = Vec::new();
@@ -172,7 +173,8 @@ struct Ready {
     near: Option<Vec<u32>>,
 }
 
-fn respond(order: &Order<'_>, offer: &Offer) -> Result<Ready, TransportError> {
+/// The responder of the offer number `index`, which of parameter servers is that of the server.
+fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, TransportError> {
     let Order { here, cell, depth, payload, stop } = order;
     let (mut device, mut near) = (None, None);
     let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
@@ -202,6 +204,13 @@ fn respond(order: &Order<'_>, offer: &Offer) -> Result<Ready, TransportError> {
                     (Answer::Verbs(own), path, Box::new(responder))
                 }
             }
+            (TransportName::Grpc(kind, _), Offer::Tcp(wish)) if cell.pattern.is_of_tensors() => {
+                let payload = payload.clone();
+                let (responder, answer) =
+                    GrpcTensorResponder::listen(cell, *kind, *depth, payload, wish, index)?;
+                let path = describe(&here.interfaces, &wish.interface, wish.address, None);
+                (answer, path, Box::new(responder))
+            }
             (TransportName::Grpc(kind, _), Offer::Tcp(wish)) => {
                 let (responder, answer) =
                     GrpcResponder::listen(cell, *kind, *depth, payload.clone(), wish)?;
@@ -209,7 +218,8 @@ fn respond(order: &Order<'_>, offer: &Offer) -> Result<Ready, TransportError> {
                 (answer, path, Box::new(responder))
             }
             (TransportName::Tcp(_), Offer::Tcp(wish)) => {
-                let (responder, address) = TcpResponder::listen(cell, payload.clone(), wish)?;
+                let (responder, address) =
+                    TcpResponder::listen(cell, payload.clone(), wish, index)?;
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
                 let (port, certificate) = (address.port(), None);
                 (Answer::Tcp { port, certificate }, path, Box::new(responder))

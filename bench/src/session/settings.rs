@@ -90,7 +90,7 @@ fn without_connections(cell: &Cell) -> String {
     let Cell { transport, pattern, .. } = cell;
     let why = match transport {
         TransportName::Verbs(_) => "it has queue pairs: give -q",
-        _ if *pattern == Pattern::Ps => "its workers have one to each server: give --workers",
+        _ if pattern.has_roles() => "its workers have one to each server: give --workers",
         _ => "one message in flight is on one connection: give --pattern calls",
     };
     format!(

@@ -73,6 +73,8 @@ pub struct SliceRecord {
     pub round_trips: Histogram,
     /// How long completions waited for the program, where that was asked for.
     pub split: Option<Split>,
+    /// What the assignments of each operation took together, where tensors are assigned, in nanoseconds.
+    pub assigned: Option<Histogram>,
     /// The client's path.
     pub path: Path,
     /// The server's path.

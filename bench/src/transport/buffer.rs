@@ -13,21 +13,40 @@ use crate::plan::{Buffers, Payload};
 /// # Errors
 /// [`TransportError::Unsupported`] with the size and what is available.
 pub(super) fn zeroed(size: u64) -> Result<Vec<u8>, TransportError> {
-    let refused = |available: String| {
-        TransportError::Unsupported(format!(
-            "no memory for messages of {size} B on this host{available}; take a smaller size"
-        ))
-    };
-    if let Some(available) = available()
-        && size > available / 2
-    {
-        return Err(refused(format!(", of which {available} B are available")));
-    }
-    let length = usize::try_from(size).map_err(|_| refused(String::new()))?;
+    admit(size).map_err(|available| no_memory(size, &available))?;
+    zeroed_of_admitted(size)
+}
+
+/// The same of memory that was [admitted](admit), in one sum with other.
+///
+/// # Errors
+/// There is none all the same.
+pub(super) fn zeroed_of_admitted(size: u64) -> Result<Vec<u8>, TransportError> {
+    let length = usize::try_from(size).map_err(|_| no_memory(size, ""))?;
     let mut buffer = Vec::new();
-    buffer.try_reserve_exact(length).map_err(|_| refused(String::new()))?;
+    buffer.try_reserve_exact(length).map_err(|_| no_memory(size, ""))?;
+    // Written to, so that the pages are there.
     buffer.resize(length, 0);
     Ok(buffer)
+}
+
+fn no_memory(size: u64, available: &str) -> TransportError {
+    TransportError::Unsupported(format!(
+        "no memory for messages of {size} B on this host{available}; take a smaller size"
+    ))
+}
+
+/// Whether one side may take so many bytes of this host's memory: half of what is available.
+///
+/// # Errors
+/// What is available, in words that go behind others.
+pub(super) fn admit(bytes: u64) -> Result<(), String> {
+    match available() {
+        Some(available) if bytes > available / 2 => {
+            Err(format!(", of which {available} B are available"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A message of `size` bytes with its payload, in these buffers or in one.

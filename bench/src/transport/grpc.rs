@@ -5,6 +5,7 @@ mod calls;
 mod fetch;
 mod push;
 mod settings;
+mod tensors;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,6 +23,7 @@ pub use calls::{GrpcCalls, GrpcCallsOpening};
 use fabricbench_grpc::{Client, Identity, ListenOptions, Message, Observer, Server, Tuning};
 use fabricbench_ipoib::PathChoice;
 pub use settings::{GrpcSettings, MOST_RUNTIME_THREADS, RuntimeKind};
+pub use tensors::{GrpcTensorResponder, GrpcTensors};
 use tokio::{
     runtime::Runtime,
     time::{Instant, sleep, timeout},
@@ -205,7 +207,11 @@ impl Initiator for GrpcInitiator {
 
     fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
         match self.pattern {
-            Pattern::Latency | Pattern::Calls | Pattern::Ps => {}
+            Pattern::Latency
+            | Pattern::Calls
+            | Pattern::Ps
+            | Pattern::TensorPush
+            | Pattern::TensorFetch => {}
             Pattern::Fetch => {
                 go_on(&self.stop)?;
                 if self.fetch.want(&self.clients) {
@@ -353,11 +359,47 @@ fn failed(error: fabricbench_grpc::Error) -> TransportError {
     TransportError::Failed(error.to_string())
 }
 
+/// A server that is bound and does not serve yet.
+#[derive(Debug)]
+struct Bound {
+    server: Server,
+    runtime: RuntimeKind,
+}
+
+impl Bound {
+    /// Listens on the interface and address that were asked for.
+    fn listen(tuning: &Tuning, wish: &TcpEndpoint) -> Result<(Self, Answer), TransportError> {
+        let mut options =
+            ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
+        options.identity = wish.grpc.tls.then(Identity::generate).transpose().map_err(failed)?;
+        let certificate =
+            options.identity.as_ref().map(|identity| identity.certificate().to_owned());
+        let server = Server::bind(&options, tuning).map_err(failed)?;
+        let answer = Answer::Tcp { port: server.local_addr().port(), certificate };
+        let runtime = wish.grpc.server_runtime;
+        runtime.admit()?;
+        Ok((Self { server, runtime }, answer))
+    }
+
+    /// Serves until `stop` is given.
+    fn serve(self, observer: Arc<Observer>, stop: &StopSignal) -> Result<(), TransportError> {
+        let runtime = self.runtime.build()?;
+        let until_stopped = {
+            let stop = stop.clone();
+            async move {
+                while !stop.is_given() {
+                    sleep(SERVER_TURN).await;
+                }
+            }
+        };
+        runtime.block_on(self.server.serve(observer, until_stopped)).map_err(failed)
+    }
+}
+
 /// The server's side.
 #[derive(Debug)]
 pub struct GrpcResponder {
-    server: Server,
-    runtime: RuntimeKind,
+    bound: Bound,
     // Where messages are copied to, where that was asked for.
     place: Option<Mutex<Vec<u8>>>,
     pattern: Pattern,
@@ -389,25 +431,16 @@ impl GrpcResponder {
         }
         let mut reply = zeroed(cell.reply_size())?;
         payload.fill(&mut reply);
-        let mut options =
-            ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
-        options.identity = wish.grpc.tls.then(Identity::generate).transpose().map_err(failed)?;
-        let certificate =
-            options.identity.as_ref().map(|identity| identity.certificate().to_owned());
-        let server = Server::bind(&options, &tuning).map_err(failed)?;
-        let answer = Answer::Tcp { port: server.local_addr().port(), certificate };
-        let runtime = wish.grpc.server_runtime;
-        runtime.admit()?;
+        let (bound, answer) = Bound::listen(&tuning, wish)?;
         let place = wish.grpc.assign.then(|| zeroed(cell.size)).transpose()?.map(Mutex::new);
         let (pattern, size) = (cell.pattern, cell.size);
         let reply = reply.into();
-        Ok((Self { server, runtime, place, pattern, payload, size, message, reply }, answer))
+        Ok((Self { bound, place, pattern, payload, size, message, reply }, answer))
     }
 }
 
 impl Responder for GrpcResponder {
     fn serve(self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
-        let runtime = self.runtime.build()?;
         let first = Arc::new(FirstMessage::default());
         let check = {
             let (first, payload, size) = (first.clone(), self.payload.clone(), self.size);
@@ -424,15 +457,7 @@ impl Responder for GrpcResponder {
         let source = move |_| message.clone();
         let observer = Observer::new().check_with(check).serve_from(source);
         let observer = Arc::new(observer.reply_with(self.reply.clone()));
-        let until_stopped = {
-            let stop = stop.clone();
-            async move {
-                while !stop.is_given() {
-                    sleep(SERVER_TURN).await;
-                }
-            }
-        };
-        runtime.block_on(self.server.serve(observer.clone(), until_stopped)).map_err(failed)?;
+        self.bound.serve(observer.clone(), stop)?;
         let counts = match self.pattern {
             Pattern::Latency => observer.echoed(),
             Pattern::Calls | Pattern::Ps => observer.called(),

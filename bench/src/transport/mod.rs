@@ -16,6 +16,7 @@ pub mod grpc;
 mod requests;
 mod stop;
 pub mod tcp;
+mod tensors;
 pub mod verbs;
 mod wait;
 
@@ -24,11 +25,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::stats::Histogram;
+
 pub use endpoint::{
     Answer, CompletionMode, MOST_CONNECTIONS, MOST_QUEUE_PAIRS, Offer, Pieces, QueuePairEnd,
     RegionEnd, TcpEndpoint, VerbsEndpoint, VerbsSettings,
 };
 pub use stop::{StopReason, StopSignal};
+pub use tensors::{Steps, TensorSide, admit_tensors};
 pub use wait::{Patience, Turn, Waiting};
 
 /// Why a transport could not do what was asked.
@@ -189,6 +193,12 @@ pub trait Initiator {
     /// How long completions waited for the program, where the device stamps them and this was asked
     /// for. Called when all is done.
     fn split(&self) -> Option<Split> {
+        None
+    }
+
+    /// What the assignments of each operation took together, on whichever side they were made, in
+    /// nanoseconds, warm-up included; of patterns of tensors with `--assign`.
+    fn assigned(&self) -> Option<&Histogram> {
         None
     }
 

@@ -9,10 +9,12 @@ mod duplex;
 mod fetch;
 mod inbox;
 mod one_way;
+mod pieces;
 mod push;
 mod responder;
 mod socket;
 mod stream;
+mod tensors;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -26,6 +28,7 @@ use fabricbench_ipoib::PathChoice;
 pub use self::{
     calls::{TcpCalls, TcpCallsOpening},
     responder::TcpResponder,
+    tensors::TcpTensors,
 };
 use self::{
     duplex::Duplex,
@@ -95,7 +98,7 @@ impl Opening for TcpOpening {
                 let (payload, verified) = (self.payload, None);
                 Way::There(OneWay { stream, payload, message, echo, verified, patience, stop })
             }
-            Pattern::Calls | Pattern::Ps => {
+            Pattern::Calls | Pattern::Ps | Pattern::TensorPush | Pattern::TensorFetch => {
                 return Err(failed("calls have an opening of their own"));
             }
             Pattern::Bandwidth | Pattern::Rate => {

@@ -88,7 +88,11 @@ fn check(cell: &Value) {
     let name = name(cell);
     assert!(cell["transport"].is_string() && cell["size"].as_u64().is_some_and(|size| size > 0));
     let patterns = ["latency", "bandwidth", "bidirectional", "fetch", "rate", "calls", "ps"];
-    assert!(patterns.iter().any(|pattern| cell["pattern"] == *pattern), "{name}");
+    let of_tensors = ["tensor-push", "tensor-fetch"];
+    let mut known = patterns.iter().chain(&of_tensors);
+    assert!(known.any(|pattern| cell["pattern"] == *pattern), "{name}");
+    let moves_tensors = of_tensors.iter().any(|pattern| cell["pattern"] == *pattern);
+    assert_eq!(cell["tensors"].is_object(), moves_tensors, "{name}");
     if cell["status"] != "measured" {
         assert!(
             ["unsupported", "failed", "skipped"].iter().any(|status| cell["status"] == *status)
@@ -116,7 +120,9 @@ fn check(cell: &Value) {
     check_tcp(cell, &name);
     let messages = check_settings(cell, &name);
     match cell["pattern"].as_str() {
-        Some("latency" | "calls" | "ps") => check_latency(&cell["latency"], messages, &name),
+        Some("latency" | "calls" | "ps" | "tensor-push" | "tensor-fetch") => {
+            check_latency(&cell["latency"], messages, &name);
+        }
         _ => assert!(cell["latency"].is_null(), "{name}"),
     }
     let (bytes, rate) =
@@ -127,12 +133,39 @@ fn check(cell: &Value) {
     // Of other operations and patterns their own tests know what must have passed.
     let plain = match cell["pattern"].as_str() {
         Some("latency" | "bandwidth") => cell["latency"]["kind"] != "round-trip",
-        Some("calls" | "ps") => true,
+        Some("calls" | "ps" | "tensor-push" | "tensor-fetch") => true,
         _ => false,
     };
+    if moves_tensors {
+        check_tensors(cell, &name);
+    }
     if plain && cell["loss"].is_null() {
         check_payload(cell, &name);
     }
+}
+
+/// That each tensor is placed on one server, and the rates are those of the cell.
+fn check_tensors(cell: &Value, name: &str) {
+    let tensors = &cell["tensors"];
+    let lengths: Vec<u64> =
+        tensors["lengths"].as_array().unwrap().iter().map(|one| one.as_u64().unwrap()).collect();
+    assert_eq!(cell["size"], lengths.iter().sum::<u64>(), "{name}");
+    let servers = tensors["servers"].as_array().unwrap();
+    assert_eq!(cell["roles"]["servers"], servers.len(), "{name}");
+    let mut placed = Vec::new();
+    for server in servers {
+        let of = server["tensors"].as_array().unwrap().iter();
+        let of: Vec<usize> = of.map(|one| one.as_u64().unwrap() as usize).collect();
+        assert_eq!(server["bytes"], of.iter().map(|&one| lengths[one]).sum::<u64>(), "{name}");
+        assert!((1..=of.len() as u64).contains(&server["calls"].as_u64().unwrap()), "{name}");
+        placed.extend(of);
+    }
+    placed.sort_unstable();
+    assert_eq!(placed, (0..lengths.len()).collect::<Vec<_>>(), "{name}");
+    let rate = |name: &str| number(&cell["throughput"][name]);
+    let same = |one: f64, other: f64| assert!((one / other - 1.0).abs() < 1e-9, "{name}: {cell}");
+    same(number(&tensors["transfer_mb_per_s"]), rate("bytes_per_s") / 1e6);
+    same(number(&tensors["tensors_per_s"]), rate("messages_per_s") * lengths.len() as f64);
 }
 
 /// What the kernel's TCP says of the connections of what goes over TCP, and of nothing else.
@@ -170,6 +203,7 @@ fn check_latency(latency: &Value, messages: u64, name: &str) {
     let one_sided = ["verbs-read", "verbs-fetch-add", "verbs-compare-swap"];
     let whole = name.contains("calls")
         || name.contains("\"ps\"")
+        || name.contains("tensor-")
         || one_sided.iter().any(|transport| name.contains(transport));
     assert_eq!(latency["kind"], if whole { "round-trip" } else { "half-round-trip" });
     let samples = latency["samples"].as_u64().unwrap();
@@ -210,8 +244,11 @@ fn check_latency(latency: &Value, messages: u64, name: &str) {
 fn check_payload(cell: &Value, name: &str) {
     let size = cell["size"].as_u64().unwrap();
     let settings = &cell["settings"];
-    // A step of workers and parameter servers is a message to each server.
-    let each = cell["roles"]["servers"].as_u64().unwrap_or(1);
+    // A step of workers and parameter servers is a message to each server; of tensors it is one.
+    let each = match cell["pattern"].as_str() {
+        Some("ps") => cell["roles"]["servers"].as_u64().unwrap(),
+        _ => 1,
+    };
     let messages = each
         * (settings["messages"].as_u64().unwrap() + settings["warm_up_messages"].as_u64().unwrap());
     let back = match cell["pattern"].as_str() {
@@ -219,9 +256,11 @@ fn check_payload(cell: &Value, name: &str) {
         Some("calls" | "ps") => messages * cell["reply"].as_u64().unwrap(),
         _ => 0,
     };
-    for (side, sent, received) in
-        [("counters", messages * size, back), ("peer_counters", back, messages * size)]
-    {
+    let (there, back) = match cell["pattern"].as_str() {
+        Some("tensor-fetch") => (0, messages * size),
+        _ => (messages * size, back),
+    };
+    for (side, sent, received) in [("counters", there, back), ("peer_counters", back, there)] {
         let proof = &cell[side]["proof"];
         assert_eq!(proof["payload_tx_bytes"], sent, "{name}: {side}");
         assert_eq!(proof["payload_rx_bytes"], received, "{name}: {side}");

@@ -4,10 +4,13 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{
     Args, ValueEnum,
-    builder::{PathBufValueParser, TypedValueParser as _},
+    builder::{NonEmptyStringValueParser, PathBufValueParser, TypedValueParser as _},
 };
 
-use super::sweep::{Varied, parse_varied};
+use super::{
+    sweep::{Varied, parse_varied},
+    tensors::parse_coalesce,
+};
 use crate::{
     cli::{
         DEFAULT_PORT,
@@ -20,7 +23,7 @@ use crate::{
         progress::ProgressMode,
     },
     engine::WarmUp,
-    plan::{BufferSpec, Pattern, Service, Sizes},
+    plan::{BufferSpec, Coalesce, MOST_ROLES, Pattern, Service, Sizes},
     session::{Affinity, MOST_THREADS},
     transport::MOST_CONNECTIONS,
 };
@@ -89,33 +92,43 @@ pub(in crate::cli) struct RunArguments {
     /// size of their own
     #[arg(long, value_name = "SPEC", value_parser = parse_buffers)]
     pub(super) buffers: Vec<BufferSpec>,
-    /// Parameter servers of the pattern `ps`, each with a port and, over gRPC, a thread of its own
-    /// [default: 1]
+    /// Model whose tensors the pattern `tensor` moves: a name of `fabricbench models`, or a file of that
+    /// form. Several: each
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',',
+          value_parser = NonEmptyStringValueParser::new())]
+    pub(super) model: Vec<String>,
+    /// Tensors of one server that go in one call: no, all, or those that follow one another up to
+    /// SIZE, as in 25M; nobody joins them [default: no; without a value: all]
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, default_missing_value = "all",
+          value_parser = parse_coalesce)]
+    pub(super) coalesce: Option<Coalesce>,
+    /// Parameter servers of the patterns `ps` and `tensor`, each with a port and, over gRPC, a thread
+    /// of its own [default: 1]
     #[arg(long, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=MOST_ROLES))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_ROLES)))]
     pub(super) servers: Option<u32>,
-    /// Workers of the pattern `ps`: threads here, each with a connection to every parameter server
-    /// [default: 1]
+    /// Workers of the patterns `ps` and `tensor`: threads here, each with a connection to every
+    /// parameter server [default: 1]
     #[arg(long, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=MOST_ROLES))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_ROLES)))]
     pub(super) workers: Option<u32>,
     /// Messages in flight in a push, or calls on each connection [default: 128, and at most 8 MiB; of
-    /// ps 1 step]
+    /// ps 1 step, of tensor 16 calls to each server]
     #[arg(short = 't', long = "depth", visible_alias = "tx-depth", value_name = "N",
           value_parser = parse_depth)]
     pub(super) depth: Option<u32>,
     /// Threads on each side, each with connections (of verbs: contexts and completion queues) of its
-    /// own; of ps they are its --workers
+    /// own; of ps and tensor they are the --workers
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=MOST_THREADS as i64))]
     pub(super) threads: u32,
     /// Connections of each thread, each over a socket of its own and with its own --depth: of TCP and
-    /// gRPC, in every pattern but latency and ps, whose workers have one to each server
+    /// gRPC, in every pattern but latency, and ps and tensor, whose workers have one to each server
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CONNECTIONS)))]
     pub(super) connections: u32,
     /// Vary a setting, in all combinations with others that are: depth=1:64:x4, threads=1,2,
-    /// connections=1:8:x2, serialized=no,yes, tls=no,yes, assign, runtime, server-threads, qp=1,4,
+    /// connections=1:8:x2, serialized=no,yes, tls=no,yes, assign, coalesce=no,all,25M, runtime, server-threads, qp=1,4,
     /// post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
     #[arg(long, value_name = "AXIS=VALUES", value_parser = parse_varied)]
     pub(super) sweep: Vec<Varied>,
@@ -184,9 +197,6 @@ impl UsualTransports {
     };
 }
 
-/// Parameter servers, or workers: each server may have a thread for each worker.
-const MOST_ROLES: i64 = 64;
-
 /// What goes to standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
@@ -218,18 +228,27 @@ pub(super) enum PatternName {
     Calls,
     /// Workers that call every parameter server
     Ps,
+    /// Workers that move the tensors of --model: tensor-push and tensor-fetch
+    Tensor,
+    /// Tensors of --model, sent to their parameter servers
+    TensorPush,
+    /// Tensors of --model, asked for at their parameter servers
+    TensorFetch,
 }
 
 impl PatternName {
-    pub(super) fn pattern(self) -> Pattern {
+    pub(super) fn patterns(self) -> &'static [Pattern] {
         match self {
-            Self::Latency => Pattern::Latency,
-            Self::Bandwidth => Pattern::Bandwidth,
-            Self::Bidirectional => Pattern::Bidirectional,
-            Self::Fetch => Pattern::Fetch,
-            Self::Rate => Pattern::Rate,
-            Self::Calls => Pattern::Calls,
-            Self::Ps => Pattern::Ps,
+            Self::Latency => &[Pattern::Latency],
+            Self::Bandwidth => &[Pattern::Bandwidth],
+            Self::Bidirectional => &[Pattern::Bidirectional],
+            Self::Fetch => &[Pattern::Fetch],
+            Self::Rate => &[Pattern::Rate],
+            Self::Calls => &[Pattern::Calls],
+            Self::Ps => &[Pattern::Ps],
+            Self::Tensor => &[Pattern::TensorPush, Pattern::TensorFetch],
+            Self::TensorPush => &[Pattern::TensorPush],
+            Self::TensorFetch => &[Pattern::TensorFetch],
         }
     }
 }

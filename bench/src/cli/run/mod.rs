@@ -5,6 +5,7 @@ mod connect;
 mod document;
 mod plan;
 mod sweep;
+mod tensors;
 mod warning;
 
 use std::ffi::OsString;

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{RunArguments, arguments::ServiceName};
+use super::{RunArguments, arguments::ServiceName, tensors};
 use crate::{
     cli::Failure,
     plan::{
@@ -38,11 +38,13 @@ pub(super) fn plan(
         patterns.push(Pattern::Bidirectional);
     }
     for pattern in &arguments.pattern {
-        let pattern = pattern.pattern();
-        if !patterns.contains(&pattern) {
-            patterns.push(pattern);
+        for &pattern in pattern.patterns() {
+            if !patterns.contains(&pattern) {
+                patterns.push(pattern);
+            }
         }
     }
+    tensors::check(arguments, &patterns)?;
     let (sizes, shared) = sizes(arguments, seed)?;
     let stop = match (arguments.iterations, arguments.duration) {
         (Some(messages), _) => Stop::Messages(messages),
@@ -56,31 +58,34 @@ pub(super) fn plan(
     };
     let mut plan = Plan::new(&transports, &patterns, &sizes, stop, rounds, seed)
         .buffered(&arguments.buffers, &shared)
+        .modelled(&tensors::models(arguments)?)
         .swept(sweep.clone());
-    // What a row of gRPC is must stand in it, wherever it is shown.
-    for (axis, is_given) in [
-        (Axis::Serialized, arguments.grpc.serialized),
-        (Axis::Tls, arguments.grpc.tls),
-        (Axis::Assign, arguments.grpc.assign),
+    // What a row is must stand in it, wherever it is shown.
+    let yes = |is_given: bool| is_given.then(|| "yes".to_owned());
+    for (axis, given) in [
+        (Axis::Serialized, yes(arguments.grpc.serialized)),
+        (Axis::Tls, yes(arguments.grpc.tls)),
+        (Axis::Assign, yes(arguments.grpc.assign)),
+        (Axis::Coalesce, arguments.coalesce.as_ref().map(ToString::to_string)),
     ] {
+        let Some(given) = given else { continue };
         let touched = plan.cells.iter_mut();
         for cell in touched.filter(|cell| axis.touches(&cell.transport, cell.pattern)) {
-            if is_given {
-                let variant = std::mem::take(&mut cell.variant);
-                cell.variant = variant.with(axis, Value::Word("yes".to_owned()));
-            }
+            let variant = std::mem::take(&mut cell.variant);
+            cell.variant = variant.with(axis, Value::Word(given.clone()));
         }
     }
+    let mut plan = tensors::settled(plan)?;
     if arguments.servers.or(arguments.workers).is_some() {
-        if !plan.cells.iter().any(|cell| cell.pattern == Pattern::Ps) {
+        if !plan.cells.iter().any(|cell| cell.pattern.has_roles()) {
             return Err(Failure::Usage(
-                "--servers and --workers are those of parameter servers; give --pattern ps"
+                "--servers and --workers are those of parameter servers; give --pattern ps or tensor"
                     .to_owned(),
             ));
         }
-        if arguments.threads > 1 && plan.cells.iter().all(|cell| cell.pattern == Pattern::Ps) {
+        if arguments.threads > 1 && plan.cells.iter().all(|cell| cell.pattern.has_roles()) {
             return Err(Failure::Usage(
-                "--threads: of the pattern ps the threads are its workers; give --workers"
+                "--threads: of the patterns ps and tensor the threads are workers; give --workers"
                     .to_owned(),
             ));
         }

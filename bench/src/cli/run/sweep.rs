@@ -163,7 +163,7 @@ fn option(axis: Axis, value: &Value) -> Result<Option<OsString>, String> {
         .is_some_and(|option| matches!(option.get_action(), ArgAction::SetTrue));
     match value {
         value if !switch => Ok(Some(format!("{name}={value}").into())),
-        Value::Word(word) if matches!(word.as_str(), "on" | "yes") => Ok(Some(name.into())),
+        value if value.is_yes() => Ok(Some(name.into())),
         Value::Word(word) if matches!(word.as_str(), "off" | "no") => Ok(None),
         value => Err(format!("`{value}` is neither on nor off")),
     }

@@ -5,17 +5,13 @@ use std::{
     collections::{BTreeMap, VecDeque},
     io::{self, Read as _},
     net::TcpStream,
-    time::Duration,
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    net::{RecvFlags, recv},
-};
+use rustix::net::{RecvFlags, recv};
 
 use super::{
     TcpOpening,
-    socket::{Got, TURN, Turns, again, closed, io_failed, read_some},
+    socket::{Got, Turns, again, await_any, closed, io_failed, read_some},
     stream::{Incoming, Outgoing},
 };
 use crate::{
@@ -225,7 +221,8 @@ impl TcpCalls {
                 Err(error) => Err(io_failed("receive", &error)),
             };
         }
-        self.await_any()?;
+        let waiting = |one: &Connection| !one.requests.is_empty();
+        await_any(self.connections.iter().map(|one| (&one.stream, waiting(one))))?;
         for Connection { stream, replies, .. } in &mut self.connections {
             match recv(&*stream, replies.room(), RecvFlags::DONTWAIT).map_err(io::Error::from) {
                 Ok((0, _)) => return Err(closed()),
@@ -239,36 +236,12 @@ impl TcpCalls {
         }
         Ok(moved)
     }
-
-    /// Waits until a byte may come or, where some wait, go.
-    fn await_any(&self) -> Result<(), TransportError> {
-        let interest = |connection: &Connection| match connection.requests.is_empty() {
-            true => PollFlags::IN,
-            false => PollFlags::IN | PollFlags::OUT,
-        };
-        let mut sockets: Vec<_> = self
-            .connections
-            .iter()
-            .map(|connection| PollFd::new(&connection.stream, interest(connection)))
-            .collect();
-        match poll(&mut sockets, Some(&timespec(TURN))).map_err(io::Error::from) {
-            Err(error) if !again(&error) => Err(io_failed("wait for the server", &error)),
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
 }
 
 fn unasked(begun: u64) -> TransportError {
     TransportError::Failed(format!(
         "the server sent more replies than the {begun} that were asked for"
     ))
-}
-
-pub(super) fn timespec(time: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(time.subsec_nanos()),
-    }
 }
 
 /// The server's side of calls, before it has a connection.

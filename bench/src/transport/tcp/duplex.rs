@@ -15,9 +15,8 @@ use rustix::{
 };
 
 use super::{
-    calls::timespec,
     inbox::{CONFIRM, Inbox, Said, answer},
-    socket::{READ_BUFFER, TURN, Turns, again, closed, io_failed},
+    socket::{READ_BUFFER, TURN, Turns, again, closed, io_failed, timespec},
 };
 use crate::transport::{Patience, Received, StopSignal, TransportError, wait::go_on};
 

@@ -6,9 +6,8 @@ use std::{io, net::TcpStream};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{
-    calls::timespec,
     inbox::{CONFIRM, COUNTS, counts},
-    socket::{TURN, Turns, again, io_failed, read_exact, write_all},
+    socket::{TURN, Turns, again, io_failed, read_exact, timespec, write_all},
     stream::Outgoing,
 };
 use crate::transport::{Patience, Received, StopSignal, TransportError, wait::go_on};

@@ -2,6 +2,7 @@
 
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
     thread,
 };
 
@@ -17,12 +18,14 @@ use super::{
         read_some, write_all,
     },
     stream::Outgoing,
+    tensors,
 };
 use crate::{
     plan::{Cell, Pattern, Payload},
     transport::{
         Received, Responder, StopSignal, TcpEndpoint, TransportError,
         buffer::{filled, zeroed},
+        tensors::Store,
     },
 };
 
@@ -33,6 +36,8 @@ pub struct TcpResponder {
     listener: TcpListener,
     // Of each connection.
     work: Vec<Work>,
+    // Of all of them: those of a parameter server.
+    tensors: Option<Arc<Store>>,
 }
 
 /// What is done with a connection. The memory for it is there before it is promised.
@@ -46,10 +51,12 @@ enum Work {
     /// With what is received, and the message, which has its mark in front.
     Both(Inbox, Vec<u8>),
     Calls(Answering),
+    Tensors(tensors::Answering),
 }
 
 impl TcpResponder {
-    /// Listens on the interface and address that were asked for.
+    /// Listens on the interface and address that were asked for, as server number `server` of those
+    /// that a slice has.
     ///
     /// # Errors
     /// There is no such interface or address here, no port is free, or no memory for a message.
@@ -57,42 +64,58 @@ impl TcpResponder {
         cell: &Cell,
         payload: Payload,
         wish: &TcpEndpoint,
+        server: usize,
     ) -> Result<(Self, SocketAddr), TransportError> {
-        let work = (0..wish.connections).map(|_| Work::new(cell, payload.clone()));
+        let store = || Store::new(cell, server, payload.clone()).map(Arc::new);
+        let tensors = cell.pattern.is_of_tensors().then(store).transpose()?;
+        let work = (0..wish.connections).map(|_| match &tensors {
+            Some(store) => tensors::Answering::new(store.clone()).map(Work::Tensors),
+            None => Work::new(cell, payload.clone()),
+        });
         let work = work.collect::<Result<_, _>>()?;
         let options =
             ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
         let (listener, _) = socket::listen(&options).map_err(failed)?;
         let address = listener.local_addr().map_err(|error| io_failed("listen", &error))?;
-        Ok((Self { listener, work }, address))
+        Ok((Self { listener, work, tensors }, address))
     }
 }
 
 impl Responder for TcpResponder {
     fn serve(self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
-        let Self { listener, mut work } = *self;
-        if work.len() == 1
-            && let Some(work) = work.pop()
-        {
-            let Some(stream) = accept(&listener, stop)? else { return Ok(Received::default()) };
-            prepare(&stream)?;
-            return work.serve(stream, stop);
-        }
-        thread::scope(|scope| {
-            let mut serving = Vec::new();
-            for work in work {
-                let Some(stream) = accept(&listener, stop)? else { break };
-                prepare(&stream)?;
-                let serve = move || work.serve(stream, stop);
-                let started = thread::Builder::new().spawn_scoped(scope, serve);
-                serving.push(started.map_err(|error| no_thread(&error))?);
-            }
-            serving.into_iter().try_fold(Received::default(), |sum, one| {
-                let served = one.join().unwrap_or_else(|_| Err(failed("the responder panicked")));
-                Ok(sum + served?)
-            })
-        })
+        let Self { listener, work, tensors } = *self;
+        let served = serve_all(&listener, work, stop)?;
+        Ok(served + tensors.map_or_else(Received::default, |store| store.received()))
     }
+}
+
+/// What arrived on all connections, each served on a thread of its own where there are several.
+fn serve_all(
+    listener: &TcpListener,
+    mut work: Vec<Work>,
+    stop: &StopSignal,
+) -> Result<Received, TransportError> {
+    if work.len() == 1
+        && let Some(work) = work.pop()
+    {
+        let Some(stream) = accept(listener, stop)? else { return Ok(Received::default()) };
+        prepare(&stream)?;
+        return work.serve(stream, stop);
+    }
+    thread::scope(|scope| {
+        let mut serving = Vec::new();
+        for work in work {
+            let Some(stream) = accept(listener, stop)? else { break };
+            prepare(&stream)?;
+            let serve = move || work.serve(stream, stop);
+            let started = thread::Builder::new().spawn_scoped(scope, serve);
+            serving.push(started.map_err(|error| no_thread(&error))?);
+        }
+        serving.into_iter().try_fold(Received::default(), |sum, one| {
+            let served = one.join().unwrap_or_else(|_| Err(failed("the responder panicked")));
+            Ok(sum + served?)
+        })
+    })
 }
 
 impl Work {
@@ -106,6 +129,9 @@ impl Work {
             }
             Pattern::Bidirectional => Self::Both(inbox()?, marked(cell.size, &payload)?),
             Pattern::Calls | Pattern::Ps => Self::Calls(Answering::new(cell, &payload)?),
+            Pattern::TensorPush | Pattern::TensorFetch => {
+                return Err(failed("the tensors of a server are those of all its connections"));
+            }
         })
     }
 
@@ -116,6 +142,8 @@ impl Work {
             Self::Source(message) => fetch::serve(stream, message, stop),
             Self::Both(inbox, message) => duplex::serve(stream, inbox, &message, stop),
             Self::Calls(calls) => calls.serve(stream, stop),
+            // Its store knows of all connections.
+            Self::Tensors(calls) => calls.serve(stream, stop).map(|()| Received::default()),
         }
     }
 }

@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::transport::{
     Patience, StopSignal, TransportError,
     wait::{go_on, stopped},
@@ -17,6 +19,29 @@ pub(super) const TURN: Duration = Duration::from_millis(100);
 
 /// How much the receiver of a push reads at once: as iperf3 does by default.
 pub(super) const READ_BUFFER: usize = 128 << 10;
+
+/// Waits until a byte may come on one of these or, where it says so, go, for a [`TURN`] at the most.
+pub(super) fn await_any<'a>(
+    streams: impl Iterator<Item = (&'a TcpStream, bool)>,
+) -> Result<(), TransportError> {
+    let interest = |sends: bool| match sends {
+        true => PollFlags::IN | PollFlags::OUT,
+        false => PollFlags::IN,
+    };
+    let mut sockets: Vec<_> =
+        streams.map(|(stream, sends)| PollFd::new(stream, interest(sends))).collect();
+    match poll(&mut sockets, Some(&timespec(TURN))).map_err(io::Error::from) {
+        Err(error) if !again(&error) => Err(io_failed("wait for the server", &error)),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+pub(super) fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(time.subsec_nanos()),
+    }
+}
 
 pub(super) fn prepare(stream: &TcpStream) -> Result<(), TransportError> {
     let set = || -> io::Result<()> {

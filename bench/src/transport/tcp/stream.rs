@@ -16,7 +16,7 @@ use crate::{
 
 /// Buffers handed to the kernel at once. It takes up to 1024 (IOV_MAX); an array of these is made
 /// for each system call.
-const MOST_SLICES: usize = 64;
+pub(super) const MOST_SLICES: usize = 64;
 
 /// Copies of one message on their way into a socket.
 #[derive(Debug, Clone)]

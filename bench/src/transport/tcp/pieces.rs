@@ -1,0 +1,156 @@
+//! Messages of different sizes on a stream, made of buffers that nobody joins.
+
+use std::{
+    collections::VecDeque,
+    io::{self, IoSlice, Write as _},
+    net::TcpStream,
+};
+
+use bytes::{Buf as _, Bytes};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+
+use super::{
+    socket::{READ_BUFFER, Turns, again, closed, io_failed},
+    stream::MOST_SLICES,
+};
+use crate::transport::{StopSignal, TransportError, buffer::zeroed, wait::go_on};
+
+/// Buffers on their way into a socket.
+#[derive(Debug, Default)]
+pub(super) struct Pieces(VecDeque<Bytes>);
+
+impl Pieces {
+    /// These as well.
+    pub(super) fn add(&mut self, buffers: &[Bytes]) {
+        self.0.extend(buffers.iter().filter(|buffer| !buffer.is_empty()).cloned());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What comes next, as far as it fits; returns how many slices that are.
+    fn next<'a>(&'a self, slices: &mut [IoSlice<'a>; MOST_SLICES]) -> usize {
+        for (slice, piece) in slices.iter_mut().zip(&self.0) {
+            *slice = IoSlice::new(piece);
+        }
+        self.0.len().min(MOST_SLICES)
+    }
+
+    fn took(&mut self, mut bytes: usize) {
+        while let Some(first) = self.0.front_mut() {
+            if bytes < first.len() {
+                first.advance(bytes);
+                return;
+            }
+            bytes -= first.len();
+            self.0.pop_front();
+        }
+    }
+
+    /// Sends as much as the socket takes at once, and says whether that was anything.
+    pub(super) fn send_now(&mut self, stream: &TcpStream) -> Result<bool, TransportError> {
+        let mut any = false;
+        while !self.is_empty() {
+            let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+            let count = self.next(&mut slices);
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let none = &mut SendAncillaryBuffer::default();
+            match sendmsg(stream, &slices[..count], none, flags).map_err(io::Error::from) {
+                Ok(taken) => {
+                    let offered: usize = slices[..count].iter().map(|slice| slice.len()).sum();
+                    self.took(taken);
+                    any = true;
+                    if taken < offered {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if again(&error) => break,
+                Err(error) => return Err(io_failed("send", &error)),
+            }
+        }
+        Ok(any)
+    }
+
+    /// Sends all of them, however long that takes, unless `stop` is given.
+    pub(super) fn send(
+        &mut self,
+        stream: &mut TcpStream,
+        stop: &StopSignal,
+    ) -> Result<(), TransportError> {
+        go_on(stop)?;
+        let mut clock = Turns::new(None);
+        while !self.is_empty() {
+            let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+            let count = self.next(&mut slices);
+            match stream.write_vectored(&slices[..count]) {
+                Ok(0) => return Err(closed()),
+                Ok(taken) => self.took(taken),
+                Err(error) if again(&error) => {
+                    clock.turn(stop)?;
+                }
+                Err(error) => return Err(io_failed("send", &error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Messages as they come, each in one piece.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    // Room for the largest message, and for many small ones.
+    buffer: Vec<u8>,
+    // What is here, less what has been consumed.
+    begin: usize,
+    end: usize,
+}
+
+impl Gathered {
+    /// # Errors
+    /// There is no memory for a message of `largest` bytes.
+    pub(super) fn new(largest: u64) -> Result<Self, TransportError> {
+        Ok(Self { buffer: zeroed(largest.max(READ_BUFFER as u64))?, begin: 0, end: 0 })
+    }
+
+    /// Where the next bytes belong, if the message under way has `size` bytes. A large one is read to
+    /// its end and no further: what is behind it would have to be moved. Called when
+    /// [compact](Self::compact).
+    pub(super) fn room(&mut self, size: usize) -> &mut [u8] {
+        let end = size.max(READ_BUFFER).min(self.buffer.len());
+        &mut self.buffer[self.end..end.max(self.end)]
+    }
+
+    /// So many bytes have come there.
+    pub(super) fn took(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.buffer.len());
+    }
+
+    /// All that is here.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buffer[self.begin..self.end]
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.begin == self.end
+    }
+
+    /// The first `size` bytes, if they are here.
+    pub(super) fn first(&self, size: usize) -> Option<&[u8]> {
+        self.bytes().get(..size)
+    }
+
+    /// Forgets the first `size` bytes.
+    pub(super) fn consume(&mut self, size: usize) {
+        self.begin = (self.begin + size).min(self.end);
+    }
+
+    /// Moves what is here to the beginning.
+    pub(super) fn compact(&mut self) {
+        if self.begin > 0 {
+            self.buffer.copy_within(self.begin..self.end, 0);
+            (self.begin, self.end) = (0, self.end - self.begin);
+        }
+    }
+}
