@@ -41,6 +41,8 @@ mod own_server;
 mod patterns;
 #[path = "command/perftest.rs"]
 mod perftest;
+#[path = "command/phases.rs"]
+mod phases;
 #[path = "command/ps.rs"]
 mod ps;
 #[path = "command/strangers.rs"]

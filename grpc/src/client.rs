@@ -6,6 +6,7 @@ mod upload;
 use std::future::Future;
 use std::net::{SocketAddr, SocketAddrV6};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use self::tonic_channel::{TonicChannel, from_status};
 pub use self::upload::{ExchangeStream, Exchanged, PushStream};
 use crate::error::{ConnectStage, Error, Result};
 use crate::lean;
-use crate::marks::MarkedStream;
+use crate::marks::{MarkedStream, Recorder};
 use crate::message::Message;
 use crate::service::{CALL, ECHO, FETCH, FetchRequest, READY};
 use crate::socket::{self, Binding, ConnectOptions, Connected};
@@ -103,6 +104,14 @@ impl Client {
     /// The server's address.
     pub fn peer_addr(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// Where its calls are marked; `None`: nowhere.
+    pub fn marks(&self) -> Option<&Arc<Recorder>> {
+        match &self.stack {
+            Stack::Tonic(channel) => channel.marks(),
+            Stack::Lean(connection) => connection.marks(),
+        }
     }
 
     /// What ties the socket to an interface.

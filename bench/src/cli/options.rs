@@ -314,6 +314,29 @@ pub(super) fn parse_depth(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Calls of which one is marked, where any is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Phases(pub(super) Option<u32>);
+
+/// Calls of which one is marked when nobody says otherwise: so many that a percentile stands on them, and so
+/// few that the figure stays.
+const ONE_IN: u32 = 8;
+
+/// `yes`, `no`, or one call in how many.
+pub(super) fn parse_phases(text: &str) -> Result<Phases, String> {
+    match text {
+        "no" | "off" => Ok(Phases(None)),
+        "yes" | "on" => Ok(Phases(Some(ONE_IN))),
+        _ => match text.parse() {
+            Ok(one_in @ 1..=1_000_000) => Ok(Phases(Some(one_in))),
+            _ => Err(format!(
+                "`{text}` is no number of calls from 1 to 1000000; write 8 for one in 8, yes, no, or \
+                 --phases behind the host and alone"
+            )),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
@@ -366,6 +389,16 @@ mod tests {
         assert!(here.timestamps && !there.timestamps, "the server times nothing");
         // An address is one side's: the other goes by its rule.
         assert_eq!(verbs("--gid 10.0.0.1").server().gid_address, None);
+    }
+
+    #[test]
+    fn phases() {
+        assert_eq!(parse_phases("no"), Ok(Phases(None)));
+        assert_eq!(parse_phases("yes"), Ok(Phases(Some(8))));
+        assert_eq!(parse_phases("1"), Ok(Phases(Some(1))));
+        for text in ["0", "", "node2", "1000001", "-1"] {
+            assert!(parse_phases(text).unwrap_err().contains("behind the host"), "{text}");
+        }
     }
 
     #[test]

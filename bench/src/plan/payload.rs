@@ -18,6 +18,12 @@ impl Payload {
         Self { seed }
     }
 
+    /// Its seed.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Fills `buffer` with the pattern from its beginning.
     pub fn fill(&self, buffer: &mut [u8]) {
         self.fill_from(0, buffer);

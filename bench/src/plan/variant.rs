@@ -31,6 +31,8 @@ pub enum Axis {
     Assign,
     /// Tensors each by a call of its own, or together.
     Coalesce,
+    /// Calls marked, or not, or one in so many.
+    Phases,
     /// What runs the client's side of gRPC, and the server's.
     Runtime,
     /// Threads of the server's side of gRPC.
@@ -58,7 +60,7 @@ pub enum Axis {
 type Row = (Axis, &'static str, fn(&TransportName, Pattern) -> bool);
 
 /// Axis, its name, and whether it means anything to a transport in a pattern.
-const TABLE: [Row; 18] = [
+const TABLE: [Row; 19] = [
     (Axis::Depth, "depth", has_depth),
     (Axis::Threads, "threads", |_, pattern| !pattern.has_roles()),
     (Axis::Connections, "connections", has_connections),
@@ -68,6 +70,7 @@ const TABLE: [Row; 18] = [
         pattern.is_of_tensors() || is_tonic(transport, pattern) && pattern == Pattern::Bandwidth
     }),
     (Axis::Coalesce, "coalesce", |_, pattern| pattern.is_of_tensors()),
+    (Axis::Phases, "phases", has_phases),
     (Axis::Runtime, "runtime", is_tonic),
     (Axis::ServerThreads, "server-threads", is_tonic),
     (Axis::Qp, "qp", is_pipelined),
@@ -102,6 +105,12 @@ fn is_tonic(transport: &TransportName, _: Pattern) -> bool {
 /// More than one of its sockets can be busy at once.
 fn has_connections(transport: &TransportName, pattern: Pattern) -> bool {
     operation(transport).is_none() && pattern != Pattern::Latency && !pattern.has_roles()
+}
+
+/// Each of its messages has an answer of its own, and both sides are seen at work.
+fn has_phases(transport: &TransportName, pattern: Pattern) -> bool {
+    operation(transport).is_none()
+        && matches!(pattern, Pattern::Latency | Pattern::Calls | Pattern::Ps)
 }
 
 /// It decides how many messages are under way.
@@ -329,15 +338,16 @@ mod tests {
         let streams = ["threads", "connections"];
         let fitted = [&["depth"][..], &streams].concat();
         let of_grpc = ["serialized", "tls", "runtime", "server-threads"];
-        let grpc = [&fitted[..], &of_grpc].concat();
+        let called = [&of_grpc[..2], &["phases"], &of_grpc[2..]].concat();
+        let grpc = [&fitted[..], &called].concat();
         assert_eq!(touching("grpc@ipoib", Pattern::Calls), grpc);
         let push = [&fitted[..], &["serialized", "tls", "assign"], &of_grpc[2..]].concat();
         assert_eq!(touching("grpc@ipoib", Pattern::Bandwidth), push);
-        assert_eq!(touching("grpc@ipoib", Pattern::Latency), [&["threads"][..], &of_grpc].concat());
+        assert_eq!(touching("grpc@ipoib", Pattern::Latency), [&["threads"][..], &called].concat());
         assert_eq!(touching("tcp@ipoib", Pattern::Bandwidth), streams);
-        for pattern in [Pattern::Fetch, Pattern::Calls] {
-            assert_eq!(touching("tcp@ipoib", pattern), fitted);
-        }
+        assert_eq!(touching("tcp@ipoib", Pattern::Fetch), fitted);
+        assert_eq!(touching("tcp@ipoib", Pattern::Calls), [&fitted[..], &["phases"]].concat());
+        assert_eq!(touching("grpc-lean@ipoib", Pattern::Latency), ["threads", "phases"]);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{CellRecord, CpuCost, Document, Status, TcpRecord, notes::notes, number::figure};
+use super::{
+    CellRecord, CpuCost, Document, Status, TcpRecord, notes::notes, number::figure, phases::phases,
+};
 use crate::plan::Pattern;
 
 /// The rows as text.
@@ -43,7 +45,8 @@ pub fn long(document: &Document) -> String {
     format!(
         "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones, of tensors the steps; MB = 10^6 bytes; CPU: processor time of \
          each process a message, of tensors a step; conns: TCP connections that the client's kernel counts; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
-         smoothed round trip time at the end of a slice\n\n{}",
+         smoothed round trip time at the end of a slice\n\n{}{}",
+        phases(document),
         notes(document)
     )
 }

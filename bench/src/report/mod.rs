@@ -7,6 +7,7 @@ mod long;
 mod notes;
 pub(crate) mod number;
 mod perftest;
+mod phases;
 mod schema;
 mod table;
 mod tcp;
@@ -17,6 +18,7 @@ pub use file::{OutputError, ResultFile};
 pub use long::long;
 pub(crate) use notes::notes;
 pub use perftest::{PerftestColumns, perftest};
+pub use phases::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPeer};
 pub use schema::{
     Absent, AdviceRecord, CellRecord, CellSettings, Counters, CpuCost, Document, Environment,
     Latency, LatencyKind, LatencySplit, Loss, Memory, Path, PathKind, PayloadCheck, PlanRecord,

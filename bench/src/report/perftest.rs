@@ -293,6 +293,7 @@ mod tests {
             reason: None,
             path: None,
             peer_path: None,
+            phases: None,
             latency: (pattern == Pattern::Latency).then(|| Latency {
                 split: None,
                 unit: "ns".to_owned(),

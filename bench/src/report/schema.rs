@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fabricbench_ipoib::Advice;
 use serde::{Deserialize, Serialize};
 
-use super::{TcpRecord, TensorRecord};
+use super::{PhasesRecord, TcpRecord, TensorRecord};
 use crate::plan::{Buffers, Pattern, Roles, Sweep, TransportName, Variant, display_size};
 
 /// The value of [`Document::schema`].
@@ -176,6 +176,9 @@ pub struct CellRecord {
     /// Times of a ping-pong, of calls, or of steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    /// Where the time of marked calls went, where calls were marked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub phases: Option<PhasesRecord>,
     /// Rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Throughput>,

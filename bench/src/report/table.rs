@@ -13,6 +13,7 @@ use super::{
     column::{Column, Columns},
     notes::notes,
     number::figure,
+    phases::phases,
 };
 use crate::plan::{Axis, Buffers, Pattern, TransportName, Value, display_bytes, display_size};
 
@@ -25,12 +26,13 @@ pub fn table(document: &Document) -> String {
         let columns = Columns::of(document, &cells);
         let shown_widths = cells.iter().map(|cell| shown(cell).len()).max();
         let figure = widest(pattern).max(shown_widths.unwrap_or(0));
-        let side_by_side = beside(columns.iter(), |column| column.title().len().max(figure));
+        let side_by_side = beside(columns.iter(), SIZE, |column| column.title().len().max(figure));
         let is_swept = columns.iter().any(|column| !column.variant.is_empty());
         let tables: Vec<String> = if is_swept && side_by_side.len() > 1 {
             // As many lines as there are variants, rather than tables of a few columns each.
-            let blocks =
-                beside(columns.transports(), |transport| transport.to_string().len().max(figure));
+            let blocks = beside(columns.transports(), SIZE, |transport| {
+                transport.to_string().len().max(figure)
+            });
             blocks.iter().map(|transports| rows_of_variants(&cells, transports)).collect()
         } else {
             side_by_side.iter().map(|columns| rows_of_sizes(&cells, columns)).collect()
@@ -39,6 +41,7 @@ pub fn table(document: &Document) -> String {
             let _ = writeln!(text, "{}\n{table}\n", title(document, pattern));
         }
     }
+    text.push_str(&phases(document));
     text.push_str(&notes(document));
     text
 }
@@ -103,6 +106,9 @@ fn tensors_title(document: &Document, pattern: Pattern) -> String {
 /// Characters of a line: more would wrap in many a terminal.
 const LINE: usize = 100;
 
+/// Characters of the widest size.
+const SIZE: usize = "1023 KiB".len();
+
 /// Characters of the widest figure.
 fn widest(pattern: Pattern) -> usize {
     match pattern {
@@ -112,15 +118,20 @@ fn widest(pattern: Pattern) -> usize {
     }
 }
 
-/// As many columns side by side as fit a line, then the next; `width` is that of a column.
-fn beside<T>(columns: impl Iterator<Item = T>, width: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+/// As many columns side by side as fit a line, then the next; `first` is the width of what stands before
+/// them, `width` that of a column.
+pub(super) fn beside<T>(
+    columns: impl Iterator<Item = T>,
+    first: usize,
+    width: impl Fn(&T) -> usize,
+) -> Vec<Vec<T>> {
     let mut blocks: Vec<Vec<T>> = Vec::new();
     let mut taken = LINE;
     for column in columns {
         let needed = width(&column) + 2;
         taken += needed;
         if taken > LINE {
-            taken = "1023 KiB".len() + needed;
+            taken = first + needed;
             blocks.push(Vec::new());
         }
         if let Some(block) = blocks.last_mut() {
@@ -307,6 +318,7 @@ mod tests {
             }),
             peer_path: None,
             latency: None,
+            phases: None,
             throughput: Some(Throughput { bytes_per_s: 8e3, messages_per_s: 1e3 }),
             counters: None,
             peer_counters: None,

@@ -1,7 +1,9 @@
 //! A plan, carried out: slice after slice, the document whole after each.
 
 mod advice;
+mod phases;
 mod tally;
+mod trace;
 mod trouble;
 mod tune;
 
@@ -10,6 +12,7 @@ use std::time::Duration;
 use advice::advice;
 use tally::Tally;
 use thiserror::Error;
+pub use trace::Trace;
 use trouble::troubles;
 
 use crate::{
@@ -17,7 +20,7 @@ use crate::{
     engine::{Task, WarmUp, slices},
     plan::{Cell, Plan, Stop},
     report::{CellRecord, Document, OutputError, ResultFile, Status},
-    session::{Conversation, Initiating, Slice, SliceError, SliceRecord},
+    session::{Conversation, Initiating, Slice, SliceError, SlicePhases, SliceRecord},
     transport::{Patience, StopReason},
 };
 
@@ -27,6 +30,8 @@ pub trait Progress {
     fn begin(&mut self, index: usize, of: usize, slice: &Slice);
     /// A cell has all its rounds, or will never have them.
     fn cell_done(&mut self, cell: &CellRecord);
+    /// Calls were marked in a slice of `cell`.
+    fn marked(&mut self, _cell: &Cell, _round: u32, _phases: &SlicePhases) {}
 }
 
 /// What is the same for every slice.
@@ -58,7 +63,7 @@ pub enum RunError {
 ///
 /// # Errors
 /// [`RunError`]; the document then holds what was measured before, and says of the rest why not.
-pub fn run<C: Clock + Sync>(
+pub fn run<C: Clock + Clone + Send + Sync + 'static>(
     plan: &Plan,
     rules: Rules,
     initiating: &Initiating<C>,
@@ -95,6 +100,9 @@ pub fn run<C: Clock + Sync>(
             Err(SliceError::Stopped(reason)) => Some(reason.clone()),
             _ => None,
         };
+        if let Ok(SliceRecord { phases: Some(phases), .. }) = &measured {
+            progress.marked(&slice.cell, next.round, phases);
+        }
         tally.add(next.round, slice.depth, measured);
         let last = next.round + 1 == plan.rounds;
         if let Some(record) = document.cells.get_mut(next.cell) {
@@ -192,6 +200,7 @@ fn slice<C>(
             Stop::After(_) => threads,
         },
         connections: settings.connections,
+        phases: settings.phases,
         seed: plan.seed ^ u64::from(round),
         tuning: None,
         server_cpu: initiating.affinity.server,

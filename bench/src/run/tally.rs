@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Measured, tune::Found};
+use super::{Measured, phases::PhaseTally, tune::Found};
 use crate::{
     plan::{Cell, Pattern, TransportName},
     report::{
@@ -31,6 +31,7 @@ pub(super) struct Tally {
     split: Option<(Box<Histogram>, u64)>,
     // What the assignments of each step took.
     assigned: Option<Box<Histogram>>,
+    phases: Option<PhaseTally>,
     elapsed: u64,
     depth: u32,
     warm_up: u64,
@@ -56,6 +57,7 @@ impl Tally {
             round_trips: None,
             split: None,
             assigned: None,
+            phases: None,
             elapsed: 0,
             depth: 0,
             warm_up: 0,
@@ -135,6 +137,9 @@ impl Tally {
             (Some(all), Some(slice)) => all.add(slice),
             (none, slice) => *none = slice,
         }
+        if let Some(phases) = slice.phases {
+            PhaseTally::add(&mut self.phases, phases);
+        }
         if let Some(Split { waits, uncertainty }) = slice.split {
             let (all, worst) =
                 self.split.get_or_insert_with(|| (Box::new(Histogram::new()), uncertainty));
@@ -187,6 +192,7 @@ impl Tally {
             path: self.paths.as_ref().map(|(here, _)| here.clone()),
             peer_path: self.paths.as_ref().map(|(_, there)| there.clone()),
             latency: None,
+            phases: None,
             throughput: None,
             counters: None,
             peer_counters: None,
@@ -212,6 +218,7 @@ impl Tally {
         if let (Some(latency), Some((waits, uncertainty))) = (&mut record.latency, &self.split) {
             latency.split = Some(split(waits, *uncertainty, latency.p50, self.kind()));
         }
+        record.phases = self.phases.as_ref().and_then(PhaseTally::record);
         record.throughput = self.throughput();
         if let Some((here, there)) = &self.counters {
             record.counters = Some(here.clone());
@@ -392,6 +399,7 @@ mod tests {
             elapsed: samples.iter().sum(),
             split: None,
             assigned: None,
+            phases: None,
             round_trips,
             path: path(),
             peer_path: path(),

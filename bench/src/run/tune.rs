@@ -38,7 +38,7 @@ pub(super) fn applies(cell: &Cell) -> bool {
 ///
 /// # Errors
 /// As a slice; a trial that cannot be done in some setting is passed over, but for the first.
-pub(super) fn search<C: Clock + Sync>(
+pub(super) fn search<C: Clock + Clone + Send + Sync + 'static>(
     initiating: &Initiating<C>,
     conversation: &mut impl Conversation,
     slice: &Slice,
@@ -123,7 +123,7 @@ const AXES: [fn(VerbsTuning) -> Vec<VerbsTuning>; 4] = [
 const MOST_IN_FLIGHT: u32 = 1024;
 
 /// Messages a second.
-fn trial<C: Clock + Sync>(
+fn trial<C: Clock + Clone + Send + Sync + 'static>(
     initiating: &Initiating<C>,
     conversation: &mut impl Conversation,
     slice: &Slice,

@@ -6,13 +6,15 @@ use std::{
     thread,
 };
 
+use fabricbench_grpc::marks::Mark;
+
 use super::{Slice, SliceError};
 use crate::{
     clock::Clock,
     engine::{Task, measure_bandwidth, measure_calls, measure_latency},
     plan::Pattern,
     stats::Histogram,
-    transport::{Initiator, Split},
+    transport::{Initiator, MarkedConnection, Split},
 };
 
 /// What the loops of a slice counted.
@@ -45,6 +47,8 @@ pub(super) struct Driven {
     pub(super) split: Option<Split>,
     /// What the assignments of each operation took together, where tensors are assigned, in nanoseconds.
     pub(super) assigned: Option<Histogram>,
+    /// The marks of the calls that began and ended within the timed part.
+    pub(super) marked: Vec<MarkedConnection>,
     /// What was in force.
     pub(super) settings: BTreeMap<String, String>,
     // Clock readings at both ends of the timed part.
@@ -159,7 +163,14 @@ impl Driven {
     fn told_by(self, initiator: &impl Initiator) -> Self {
         let (verified, settings) = (initiator.verified(), initiator.settings());
         let (split, assigned) = (initiator.split(), initiator.assigned().cloned());
-        Self { verified, settings, split, assigned, ..self }
+        let mut marked = initiator.marks();
+        for connection in &mut marked {
+            connection.calls.retain(|call| {
+                let ends = call.get(Mark::Begin).zip(call.get(Mark::End));
+                ends.is_some_and(|(begin, end)| self.span.0 <= begin && end <= self.span.1)
+            });
+        }
+        Self { verified, settings, split, assigned, marked, ..self }
     }
 
     fn add(&mut self, other: Self) {
@@ -179,6 +190,7 @@ impl Driven {
         if let (Some(assigned), Some(more)) = (&mut self.assigned, &other.assigned) {
             assigned.merge(more);
         }
+        self.marked.extend(other.marked);
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
     }
 }
@@ -282,6 +294,7 @@ mod tests {
             threads: 3,
             connections: 1,
             seed: 1,
+            phases: None,
             tuning: None,
             server_cpu: None,
             task: Task {

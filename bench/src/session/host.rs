@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use fabricbench_ipoib::{Advice, Interface, Setup, TcpBuffers};
 use serde::{Deserialize, Serialize};
 
+use super::ServedConnection;
 use crate::{
     observe,
     report::{Counters, Environment},
@@ -57,6 +58,9 @@ pub struct Observation {
     /// The most memory that the server process had resident at once, in bytes.
     #[serde(default)]
     pub peak_memory_bytes: Option<u64>,
+    /// The marks of the slice's calls, where calls are marked.
+    #[serde(default)]
+    pub marked: Vec<ServedConnection>,
     /// What went wrong on its side.
     pub error: Option<String>,
 }

@@ -14,6 +14,8 @@ use super::{
     drive::{Driven, drive},
     ip_path,
     ip_path::describe,
+    sampled::sampled,
+    slice::SlicePhases,
 };
 use crate::{
     clock::Clock,
@@ -21,8 +23,8 @@ use crate::{
     plan::{GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
     report::{CpuCost, Memory, Path, PayloadCheck, TcpRecord},
     transport::{
-        Answer, Initiator, Offer, Opening, Pieces, Steps, StopReason, StopSignal, TransportError,
-        VerbsSettings,
+        Answer, Initiator, Marking, Offer, Opening, Pieces, Steps, StopReason, StopSignal,
+        TransportError, VerbsSettings,
         grpc::{GrpcCalls, GrpcCallsOpening, GrpcOpening, GrpcTensors, tuning},
         tcp::{TcpCalls, TcpCallsOpening, TcpOpening, TcpTensors},
         verbs::{Ask, Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
@@ -52,7 +54,7 @@ pub struct Initiating<C> {
     pub stop: StopSignal,
 }
 
-impl<C: Clock + Sync> Initiating<C> {
+impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
     /// Measures one slice.
     ///
     /// # Errors
@@ -175,6 +177,7 @@ impl<C: Clock + Sync> Initiating<C> {
             timeout: self.connect_timeout,
             tuning: tuning.clone(),
             settings,
+            marking: self.marking(slice),
             depth: slice.depth,
             connections,
             stop: self.stop.clone(),
@@ -211,6 +214,7 @@ impl<C: Clock + Sync> Initiating<C> {
             payload: Payload::new(slice.seed),
             path: choice.clone(),
             timeout: self.connect_timeout,
+            marking: self.marking(slice),
             depth: slice.depth,
             connections,
             stop: self.stop.clone(),
@@ -232,6 +236,13 @@ impl<C: Clock + Sync> Initiating<C> {
             return self.run(conversation, slice, openings, path);
         }
         self.run(conversation, slice, openings.collect(), path)
+    }
+
+    /// How calls are marked, where that was asked for.
+    fn marking(&self, slice: &Slice) -> Option<Marking> {
+        let servers = slice.cell.roles.map_or(1, |roles| roles.servers);
+        let connections = [slice.threads, slice.connections, servers].map(u64::from);
+        Some(Marking::new(slice.phases?, connections.iter().product(), slice.seed, &self.clock))
     }
 
     fn describe(&self, choice: &fabricbench_ipoib::PathChoice) -> Path {
@@ -307,7 +318,7 @@ impl<C: Clock + Sync> Initiating<C> {
             Ok((driven, watch, cpu, memory.bytes(), tcp))
         });
         let (
-            Driven { loops, round_trips, verified, split, assigned, mut settings, .. },
+            Driven { loops, round_trips, verified, split, assigned, marked, mut settings, .. },
             watch,
             cpu,
             memory,
@@ -341,7 +352,14 @@ impl<C: Clock + Sync> Initiating<C> {
         if let Some(client) = tcp.as_ref().and_then(|tcp| tcp.client.as_ref()) {
             settings.insert("established connections".to_owned(), client.connections.to_string());
         }
+        let phases = slice.phases.map(|one_in| {
+            let transport = &slice.cell.transport;
+            let (calls, contradictory) =
+                sampled(transport, &marked, &observation.marked, &self.clock);
+            SlicePhases { one_in, calls, contradictory }
+        });
         Ok(SliceRecord {
+            phases,
             warm_up: loops.warm_up,
             timed: loops.timed,
             lost: loops.lost,

@@ -10,6 +10,7 @@ mod host;
 mod initiate;
 mod ip_path;
 mod respond;
+mod sampled;
 mod settings;
 mod slice;
 
@@ -20,8 +21,11 @@ pub use host::{Host, Observation, RdmaDevice};
 pub use initiate::Initiating;
 pub use ip_path::ip_path;
 pub use respond::{MOST_THREADS, Serving, prepare};
+#[cfg(test)]
+pub(crate) use sampled::made_call;
+pub use sampled::{Phase, SampledCall, Serial, Served, ServedConnection, Span};
 pub use settings::{Settings, Variants};
-pub use slice::{Slice, SliceRecord, VerbsTuning};
+pub use slice::{Slice, SlicePhases, SliceRecord, VerbsTuning};
 
 use crate::{
     engine::EngineError,

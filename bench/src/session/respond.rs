@@ -9,15 +9,15 @@ use fabricbench_ipoib::sockets::End;
 
 use super::{
     Host, Kept, Observation, affinity::admit, bind_thread, device_watch::DeviceWatch,
-    ip_path::describe,
+    ip_path::describe, sampled::told,
 };
 use crate::{
     observe::{self, CpuTime, PathWatch, Payload as PayloadMoved, PeakMemory, RunDelay},
     plan::{Cell, Payload, TransportName},
     report::{Path, TcpSide},
     transport::{
-        Answer, MOST_CONNECTIONS, Offer, Received, Responder, StopReason, StopSignal, TensorSide,
-        TransportError, admit_tensors,
+        Answer, MOST_CONNECTIONS, Offer, Received, Responder, ServerMarks, StopReason, StopSignal,
+        TensorSide, TransportError, admit_tensors,
         grpc::{GrpcResponder, GrpcTensorResponder, MOST_RUNTIME_THREADS},
         tcp::TcpResponder,
         verbs::{ManagedResponder, Pair, PairPlan, VerbsPort, VerbsResponder},
@@ -34,6 +34,8 @@ pub struct Serving {
     // Where connections come in; of TCP only.
     listeners: Vec<SocketAddr>,
     workers: Vec<Worker>,
+    // Where they leave what they mark.
+    marks: ServerMarks,
     // Only of RDMA.
     devices: Vec<DeviceWatch>,
     begun: Option<Begun>,
@@ -66,6 +68,7 @@ struct Order<'a> {
     depth: u32,
     payload: Payload,
     stop: &'a StopSignal,
+    marks: &'a ServerMarks,
 }
 
 /// Makes ready for a slice: what the client must know to connect, and for each of its offers a
@@ -116,7 +119,8 @@ pub fn prepare(
     }
     admit_tensors(&cell, depth, TensorSide::Server)?;
     let stop = StopSignal::new();
-    let order = Order { here, cell: &cell, depth, payload: Payload::new(seed), stop: &stop };
+    let (payload, marks) = (Payload::new(seed), ServerMarks::new(all));
+    let order = Order { here, cell: &cell, depth, payload, stop: &stop, marks: &marks };
     let mut ready = Vec::new();
     for (index, offer) in offers.iter().enumerate() {
         ready.push(respond(&order, index, offer)?);
@@ -129,6 +133,7 @@ pub fn prepare(
         stop,
         listeners: Vec::new(),
         workers: Vec::new(),
+        marks,
         devices: Vec::new(),
         begun: None,
         waited_ns: None,
@@ -175,7 +180,7 @@ struct Ready {
 
 /// The responder of the offer number `index`, which of parameter servers is that of the server.
 fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, TransportError> {
-    let Order { here, cell, depth, payload, stop } = order;
+    let Order { here, cell, depth, payload, stop, marks } = order;
     let (mut device, mut near) = (None, None);
     let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
         match (&cell.transport, offer) {
@@ -213,13 +218,13 @@ fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, Tran
             }
             (TransportName::Grpc(kind, _), Offer::Tcp(wish)) => {
                 let (responder, answer) =
-                    GrpcResponder::listen(cell, *kind, *depth, payload.clone(), wish)?;
+                    GrpcResponder::listen(cell, *kind, *depth, payload.clone(), wish, marks)?;
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
                 (answer, path, Box::new(responder))
             }
             (TransportName::Tcp(_), Offer::Tcp(wish)) => {
                 let (responder, address) =
-                    TcpResponder::listen(cell, payload.clone(), wish, index)?;
+                    TcpResponder::listen(cell, payload.clone(), wish, index, *depth, marks)?;
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
                 let (port, certificate) = (address.port(), None);
                 (Answer::Tcp { port, certificate }, path, Box::new(responder))
@@ -284,7 +289,11 @@ impl Serving {
             }
             _ => crate::report::Counters::default(),
         };
-        Observation { received, counters, cpu_ns, waiting_ns, peak_memory_bytes, error }
+        let marked = match self.marks.take() {
+            none if none.is_empty() => Vec::new(),
+            marked => told(marked, self.marks.clock()),
+        };
+        Observation { received, counters, cpu_ns, waiting_ns, peak_memory_bytes, marked, error }
     }
 
     fn end(&mut self) -> Result<Received, TransportError> {

@@ -19,6 +19,8 @@ pub struct Settings {
     pub threads: u32,
     /// Connections of each thread, of TCP and gRPC.
     pub connections: u32,
+    /// Calls of which one is marked, so that its phases can be told; `None`: none is.
+    pub phases: Option<u32>,
     /// Options of gRPC.
     pub grpc: GrpcSettings,
     /// Options of verbs for the client's side.
@@ -51,6 +53,14 @@ impl Settings {
         }
         if self.connections > 1 && !Axis::Connections.touches(&cell.transport, cell.pattern) {
             return Some(without_connections(cell));
+        }
+        if self.phases.is_some() && !Axis::Phases.touches(&cell.transport, cell.pattern) {
+            let Cell { transport, pattern, .. } = cell;
+            return Some(format!(
+                "--phases: {transport} in the pattern {pattern} has no calls whose phases are seen, which gRPC \
+                 and TCP have in the patterns latency, calls and ps; name those, or give --sweep phases=yes, \
+                 which leaves others as they are"
+            ));
         }
         let GrpcSettings { serialized, tls, assign, runtime, server_runtime } = self.grpc;
         let single = RuntimeKind::CurrentThread;
@@ -141,6 +151,7 @@ mod tests {
             depth,
             threads: 1,
             connections: 1,
+            phases: None,
             grpc: GrpcSettings::default(),
             peer_verbs: verbs.clone(),
             verbs,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::SampledCall;
 use crate::{
     engine::Task,
     plan::Cell,
@@ -23,6 +24,8 @@ pub struct Slice {
     pub threads: u32,
     /// Connections of each thread, of TCP and gRPC.
     pub connections: u32,
+    /// Calls of which one is marked; `None`: none is.
+    pub phases: Option<u32>,
     /// Settings of verbs that were searched for, instead of those given.
     pub tuning: Option<VerbsTuning>,
     /// Processor the server is to use.
@@ -56,6 +59,17 @@ impl VerbsTuning {
     }
 }
 
+/// The marked calls of a slice.
+#[derive(Debug)]
+pub struct SlicePhases {
+    /// Calls of which one was marked.
+    pub one_in: u32,
+    /// The timed ones of them.
+    pub calls: Vec<SampledCall>,
+    /// Further ones whose marks contradict one another.
+    pub contradictory: u64,
+}
+
 /// What one slice found.
 #[derive(Debug)]
 pub struct SliceRecord {
@@ -75,6 +89,8 @@ pub struct SliceRecord {
     pub split: Option<Split>,
     /// What the assignments of each operation took together, where tensors are assigned, in nanoseconds.
     pub assigned: Option<Histogram>,
+    /// The marked calls, where that was asked for.
+    pub phases: Option<SlicePhases>,
     /// The client's path.
     pub path: Path,
     /// The server's path.

@@ -90,6 +90,9 @@ pub struct TcpEndpoint {
     /// What gRPC is to do on them.
     #[serde(default)]
     pub grpc: GrpcSettings,
+    /// Calls of which one is marked; `None`: none is.
+    #[serde(default)]
+    pub one_in: Option<u32>,
 }
 
 /// The most connections of one listener: each takes a file descriptor on both sides.

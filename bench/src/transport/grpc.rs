@@ -20,7 +20,9 @@ use std::{
 };
 
 pub use calls::{GrpcCalls, GrpcCallsOpening};
-use fabricbench_grpc::{Client, Identity, ListenOptions, Message, Observer, Server, Tuning};
+use fabricbench_grpc::{
+    Client, Identity, ListenOptions, Message, Observer, Server, Tuning, marks::Side,
+};
 use fabricbench_ipoib::PathChoice;
 pub use settings::{GrpcSettings, MOST_RUNTIME_THREADS, RuntimeKind};
 pub use tensors::{GrpcTensorResponder, GrpcTensors};
@@ -34,8 +36,8 @@ use self::{
     push::{Exchanges, Pushes},
 };
 use super::{
-    Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, Responder,
-    StopSignal, TcpEndpoint, TransportError,
+    Answer, Completed, Initiator, MarkedConnection, Marking, Offer, Opening, Operation, Patience,
+    Received, Responder, ServerMarks, StopSignal, TcpEndpoint, TransportError,
     buffer::{filled, zeroed},
     tcp::{bound_to, connect_options, hand_over, wish},
     wait::{go_on, stopped},
@@ -87,6 +89,8 @@ pub struct GrpcOpening {
     pub connections: u32,
     /// Options.
     pub settings: GrpcSettings,
+    /// How calls are marked; `None`: none is.
+    pub marking: Option<Marking>,
     /// Ends every wait.
     pub stop: StopSignal,
 }
@@ -95,7 +99,9 @@ impl Opening for GrpcOpening {
     type Initiator = GrpcInitiator;
 
     fn offer(&self) -> Offer {
-        Offer::Tcp(TcpEndpoint { grpc: self.settings, ..wish(&self.path, self.connections) })
+        let one_in = self.marking.as_ref().map(Marking::one_in);
+        let wish = wish(&self.path, self.connections);
+        Offer::Tcp(TcpEndpoint { grpc: self.settings, one_in, ..wish })
     }
 
     fn connect(self, answer: &Answer) -> Result<GrpcInitiator, TransportError> {
@@ -146,6 +152,8 @@ impl GrpcOpening {
         let patience = Patience(options.timeout + TURN);
         let mut clients = Vec::new();
         for _ in 0..self.connections.max(1) {
+            // One of its own for each connection.
+            options.marks = self.marking.as_ref().map(|marking| marking.recorder(Side::Client));
             let connecting = Client::connect(&options, &self.tuning);
             clients.push(drive(runtime, connecting, patience, &self.stop)?.map_err(failed)?);
         }
@@ -311,9 +319,22 @@ impl Initiator for GrpcInitiator {
         }
     }
 
+    fn marks(&self) -> Vec<MarkedConnection> {
+        marks(&self.clients)
+    }
+
     fn settings(&self) -> BTreeMap<String, String> {
         self.settings.clone()
     }
+}
+
+/// What was marked on the connections of `clients`.
+fn marks(clients: &[Client]) -> Vec<MarkedConnection> {
+    let marked = |client: &Client| {
+        let calls = client.marks()?.take();
+        Some(MarkedConnection { client: client.local_addr(), calls })
+    };
+    clients.iter().filter_map(marked).collect()
 }
 
 /// The message of `cell`, in the buffers that it is made of.
@@ -409,10 +430,14 @@ pub struct GrpcResponder {
     message: Message,
     // What is replied with, of calls only.
     reply: Message,
+    // How calls are marked, so many of them in flight on a connection, and where marks are left.
+    marking: Option<Marking>,
+    in_flight: u32,
+    marks: ServerMarks,
 }
 
 impl GrpcResponder {
-    /// Listens on the interface and address that were asked for.
+    /// Listens on the interface and address that were asked for. What it marks goes to `marks`.
     ///
     /// # Errors
     /// There is no such interface or address here, no port is free, or the message is too large.
@@ -422,6 +447,7 @@ impl GrpcResponder {
         depth: u32,
         payload: Payload,
         wish: &TcpEndpoint,
+        marks: &ServerMarks,
     ) -> Result<(Self, Answer), TransportError> {
         let tuning = tuning(kind, wish.grpc.serialized, cell.largest_message(), depth)?;
         // gRPC allocates when a message comes; that it can is seen here, where it can be refused.
@@ -434,8 +460,19 @@ impl GrpcResponder {
         let (bound, answer) = Bound::listen(&tuning, wish)?;
         let place = wish.grpc.assign.then(|| zeroed(cell.size)).transpose()?.map(Mutex::new);
         let (pattern, size) = (cell.pattern, cell.size);
-        let reply = reply.into();
-        Ok((Self { bound, place, pattern, payload, size, message, reply }, answer))
+        let responder = Self {
+            bound,
+            place,
+            pattern,
+            size,
+            message,
+            reply: reply.into(),
+            marking: wish.one_in.map(|one_in| marks.marking(one_in, payload.seed())),
+            in_flight: depth,
+            marks: marks.clone(),
+            payload,
+        };
+        Ok((responder, answer))
     }
 }
 
@@ -455,9 +492,14 @@ impl Responder for GrpcResponder {
         let message = self.message.clone();
         // Another size than was planned is refused by the service.
         let source = move |_| message.clone();
-        let observer = Observer::new().check_with(check).serve_from(source);
+        let mut observer = Observer::new().check_with(check).serve_from(source);
+        if let Some(marking) = &self.marking {
+            observer = observer.mark_with(marking.sampling(), self.in_flight, marking.clock());
+        }
         let observer = Arc::new(observer.reply_with(self.reply.clone()));
         self.bound.serve(observer.clone(), stop)?;
+        let marked = observer.take_marks().into_iter();
+        self.marks.keep(marked.map(|(client, calls)| MarkedConnection { client, calls }));
         let counts = match self.pattern {
             Pattern::Latency => observer.echoed(),
             Pattern::Calls | Pattern::Ps => observer.called(),

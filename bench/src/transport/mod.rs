@@ -13,6 +13,7 @@ mod buffer;
 mod endpoint;
 pub mod fake;
 pub mod grpc;
+mod marks;
 mod requests;
 mod stop;
 pub mod tcp;
@@ -31,6 +32,7 @@ pub use endpoint::{
     Answer, CompletionMode, MOST_CONNECTIONS, MOST_QUEUE_PAIRS, Offer, Pieces, QueuePairEnd,
     RegionEnd, TcpEndpoint, VerbsEndpoint, VerbsSettings,
 };
+pub use marks::{MarkedConnection, Marking, ServerMarks};
 pub use stop::{StopReason, StopSignal};
 pub use tensors::{Steps, TensorSide, admit_tensors};
 pub use wait::{Patience, Turn, Waiting};
@@ -200,6 +202,12 @@ pub trait Initiator {
     /// nanoseconds, warm-up included; of patterns of tensors with `--assign`.
     fn assigned(&self) -> Option<&Histogram> {
         None
+    }
+
+    /// The marks of calls that ended, where calls are marked, by connection. Called when all is done; they
+    /// are forgotten here.
+    fn marks(&self) -> Vec<MarkedConnection> {
+        Vec::new()
     }
 
     /// What is in force on this side, by name, for a report.

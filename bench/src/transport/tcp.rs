@@ -8,6 +8,7 @@ mod calls;
 mod duplex;
 mod fetch;
 mod inbox;
+mod marks;
 mod one_way;
 mod pieces;
 mod push;
@@ -22,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use fabricbench_grpc::{Binding, ConnectOptions, socket::connect_blocking};
+use fabricbench_grpc::{Binding, ConnectOptions, marks::Side, socket::connect_blocking};
 use fabricbench_ipoib::PathChoice;
 
 pub use self::{
@@ -34,14 +35,15 @@ use self::{
     duplex::Duplex,
     fetch::Fetch,
     inbox::{DATA, Inbox},
+    marks::StreamMarks,
     one_way::OneWay,
     push::Spread,
     socket::{failed, prepare},
     stream::Outgoing,
 };
 use super::{
-    Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, StopSignal,
-    TcpEndpoint, TransportError,
+    Answer, Completed, Initiator, MarkedConnection, Marking, Offer, Opening, Operation, Patience,
+    Received, StopSignal, TcpEndpoint, TransportError,
     buffer::{filled, zeroed},
     grpc::GrpcSettings,
 };
@@ -62,6 +64,8 @@ pub struct TcpOpening {
     pub depth: u32,
     /// Connections, each over a socket of its own.
     pub connections: u32,
+    /// How calls are marked; `None`: none is.
+    pub marking: Option<Marking>,
     /// Ends every wait.
     pub stop: StopSignal,
 }
@@ -70,7 +74,8 @@ impl Opening for TcpOpening {
     type Initiator = TcpInitiator;
 
     fn offer(&self) -> Offer {
-        Offer::Tcp(wish(&self.path, self.connections))
+        let one_in = self.marking.as_ref().map(Marking::one_in);
+        Offer::Tcp(TcpEndpoint { one_in, ..wish(&self.path, self.connections) })
     }
 
     fn connect(self, answer: &Answer) -> Result<TcpInitiator, TransportError> {
@@ -96,7 +101,20 @@ impl Opening for TcpOpening {
                 let echo = zeroed(size)?;
                 let message = Outgoing::new(filled(size, &self.payload, buffers)?);
                 let (payload, verified) = (self.payload, None);
-                Way::There(OneWay { stream, payload, message, echo, verified, patience, stop })
+                let marks = self
+                    .marking
+                    .as_ref()
+                    .map(|marking| StreamMarks::new(marking, Side::Client, (size, size)));
+                Way::There(OneWay {
+                    stream,
+                    payload,
+                    message,
+                    echo,
+                    verified,
+                    marks,
+                    patience,
+                    stop,
+                })
             }
             Pattern::Calls | Pattern::Ps | Pattern::TensorPush | Pattern::TensorFetch => {
                 return Err(failed("calls have an opening of their own"));
@@ -119,6 +137,7 @@ impl Opening for TcpOpening {
                         message,
                         echo,
                         verified,
+                        marks: None,
                         patience,
                         stop,
                     }),
@@ -169,6 +188,7 @@ pub(super) fn wish(path: &PathChoice, connections: u32) -> TcpEndpoint {
         address: path.remote_addr,
         connections: connections.max(1),
         grpc: GrpcSettings::default(),
+        one_in: None,
     }
 }
 
@@ -258,6 +278,15 @@ impl Initiator for TcpInitiator {
             Way::Fetch(way) => way.received(),
         };
         (received.verified, received.corrupt)
+    }
+
+    fn marks(&self) -> Vec<MarkedConnection> {
+        match &self.way {
+            Way::There(way) => way.marks.as_ref().and_then(|marks| marks.of(&way.stream)),
+            Way::Spread(_) | Way::Both(_) | Way::Fetch(_) => None,
+        }
+        .into_iter()
+        .collect()
     }
 
     fn settings(&self) -> BTreeMap<String, String> {

@@ -71,6 +71,10 @@ impl TonicChannel {
         Ok(TonicChannel { grpc, tuning: tuning.clone(), peer, marks })
     }
 
+    pub(super) fn marks(&self) -> Option<&Arc<Recorder>> {
+        self.marks.as_ref()
+    }
+
     /// One message there, and one back.
     pub(super) fn unary(
         mut self,

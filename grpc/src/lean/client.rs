@@ -65,6 +65,10 @@ impl Connection {
         Ok(Connection { requests, authority, limit: tuning.message_limit(), peer, marks })
     }
 
+    pub(crate) fn marks(&self) -> Option<&Arc<Recorder>> {
+        self.marks.as_ref()
+    }
+
     /// One message there, and one back.
     pub(crate) fn unary(&self, path: &'static str, message: Message) -> Unary {
         let handed_over = self.marks.as_ref().map(Recorder::hand_over);

@@ -116,7 +116,7 @@ impl Recorder {
 
     /// Whether the next read or write may be of a sampled call.
     #[inline]
-    pub(super) fn is_armed(&self) -> bool {
+    pub fn is_armed(&self) -> bool {
         if self.open.load(Relaxed) > 0 {
             return true;
         }

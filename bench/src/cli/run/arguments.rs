@@ -16,8 +16,8 @@ use crate::{
         DEFAULT_PORT,
         grpc::GrpcOptions,
         options::{
-            VerbsOptions, parse_affinity, parse_buffers, parse_count, parse_depth, parse_duration,
-            parse_output, parse_reply, parse_sizes, parse_timeout,
+            Phases, VerbsOptions, parse_affinity, parse_buffers, parse_count, parse_depth,
+            parse_duration, parse_output, parse_phases, parse_reply, parse_sizes, parse_timeout,
         },
         perftest::Habits,
         progress::ProgressMode,
@@ -127,8 +127,18 @@ pub(in crate::cli) struct RunArguments {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CONNECTIONS)))]
     pub(super) connections: u32,
+    /// Mark one call in N, and say where the time of those goes: of gRPC and TCP in the patterns latency,
+    /// calls and ps. `no`: none, which is the default; `yes`, and alone (behind the host): one in 8
+    #[arg(long, value_name = "N", num_args = 0..=1, default_value = "no",
+          default_missing_value = "yes", value_parser = parse_phases)]
+    pub(super) phases: Phases,
+    /// Write marked calls here as a trace that Perfetto and chrome://tracing load: of each slice up to
+    /// 64, spread over it; with --phases
+    #[arg(long, value_name = "FILE")]
+    pub(super) trace: Option<PathBuf>,
     /// Vary a setting, in all combinations with others that are: depth=1:64:x4, threads=1,2,
-    /// connections=1:8:x2, serialized=no,yes, tls=no,yes, assign, coalesce=no,all,25M, runtime, server-threads, qp=1,4,
+    /// connections=1:8:x2, serialized=no,yes, tls=no,yes, assign, coalesce=no,all,25M, phases=no,yes, runtime,
+    /// server-threads, qp=1,4,
     /// post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
     #[arg(long, value_name = "AXIS=VALUES", value_parser = parse_varied)]
     pub(super) sweep: Vec<Varied>,

@@ -6,6 +6,7 @@ mod document;
 mod plan;
 mod sweep;
 mod tensors;
+mod trace;
 mod warning;
 
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ use self::{
     document::plan_record,
     plan::{plan, refuse_impossible, seed},
     sweep::sweep,
+    trace::{TraceFile, Watched},
     warning::{cut_moderation, most_polling},
 };
 use super::{Exit, Failure, complain, print, progress::Shown, serve::stop_on_signals};
@@ -55,7 +57,11 @@ pub(super) fn run(arguments: &RunArguments, words: &[OsString]) -> Result<Exit, 
 }
 
 /// How a run ended.
-pub(super) struct Outcome(Result<(), Ended>);
+pub(super) struct Outcome {
+    ended: Result<(), Ended>,
+    // Whether the trace is written.
+    traced: Result<(), Failure>,
+}
 
 enum Ended {
     NotBegun(Failure),
@@ -75,20 +81,23 @@ pub(super) fn carry_out(
     let plan = plan(arguments, &sweep, arguments.host.is_none(), seed(arguments))?;
     let variants = variants(arguments, words, &plan)?;
     refuse_impossible(&plan, &variants)?;
+    let mut trace = TraceFile::create(arguments, &plan, &variants)?;
     let stop = stop_on_signals()?;
     let here = Host::here().map_err(Failure::Error)?;
     let mut document = document(arguments, &plan, &here);
     let mut shown = Shown::new(arguments.progress);
 
-    let outcome =
-        measure((arguments, words), (plan, variants), here, &stop, &mut document, &mut shown);
+    let watched = Watched { shown: &mut shown, trace: trace.as_mut() };
+    let ended =
+        measure((arguments, words), (plan, variants), here, &stop, &mut document, watched);
     shown.end();
-    Ok((document, Outcome(outcome)))
+    let traced = trace.map_or(Ok(()), |trace| trace.finish(&document));
+    Ok((document, Outcome { ended, traced }))
 }
 
 impl Outcome {
     pub(super) fn has_begun(&self) -> bool {
-        !matches!(self.0, Err(Ended::NotBegun(_)))
+        !matches!(self.ended, Err(Ended::NotBegun(_)))
     }
 
     /// The exit code, once the document is printed; complains of what ended the run early.
@@ -96,7 +105,10 @@ impl Outcome {
     /// # Errors
     /// The run did not begin, or its result could not be written.
     pub(super) fn exit(self, document: &Document) -> Result<Exit, Failure> {
-        match self.0 {
+        if self.has_begun() {
+            self.traced?;
+        }
+        match self.ended {
             Ok(()) => Ok(verdict(document)),
             Err(Ended::Run(RunError::Interrupted)) => {
                 complain(RunError::Interrupted);
@@ -121,7 +133,7 @@ fn measure(
     here: Host,
     stop: &StopSignal,
     document: &mut Document,
-    shown: &mut Shown,
+    mut watched: Watched<'_>,
 ) -> Result<(), Ended> {
     let not_begun = |document: &mut Document, file: Option<&ResultFile>, failure: Failure| {
         let reason = format!("the run did not begin: {failure}");
@@ -139,7 +151,7 @@ fn measure(
     if let Some(Err(error)) = file.map(|file| file.write(document)) {
         return Err(not_begun(document, None, Failure::error(error)));
     }
-    let (mut client, _server) = match connect(arguments, &here, stop, shown) {
+    let (mut client, _server) = match connect(arguments, &here, stop, watched.shown) {
         Ok(connected) => connected,
         Err(failure) => {
             let ended = not_begun(document, file, failure);
@@ -169,7 +181,8 @@ fn measure(
     };
     let rules =
         Rules { warm_up: arguments.warm_up(), patience: arguments.timeout, tune: arguments.tune };
-    let outcome = crate::run::run(&plan, rules, &initiating, &mut client, document, file, shown);
+    let outcome =
+        crate::run::run(&plan, rules, &initiating, &mut client, document, file, &mut watched);
     client.end();
     outcome.map_err(Ended::Run)
 }

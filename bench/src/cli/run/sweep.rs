@@ -128,6 +128,7 @@ fn settings(arguments: &RunArguments) -> Settings {
         depth: arguments.depth,
         threads: arguments.threads,
         connections: arguments.connections,
+        phases: arguments.phases.0,
         grpc: arguments.grpc.settings(),
         verbs: arguments.verbs.client(),
         peer_verbs: arguments.verbs.server(),

@@ -15,12 +15,12 @@ use futures_util::{
 };
 use tokio::runtime::Runtime;
 
-use super::{GrpcOpening, drive, failed, message, no_connection};
+use super::{GrpcOpening, drive, failed, marks, message, no_connection};
 use crate::{
     plan::Payload,
     transport::{
-        Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, StopSignal,
-        TransportError,
+        Answer, Completed, Initiator, MarkedConnection, Offer, Opening, Operation, Patience,
+        Received, StopSignal, TransportError,
     },
 };
 
@@ -192,6 +192,10 @@ impl Initiator for GrpcCalls {
 
     fn verified(&self) -> (u64, u64) {
         self.verified.map_or((0, 0), |same| (1, u64::from(!same)))
+    }
+
+    fn marks(&self) -> Vec<MarkedConnection> {
+        marks(&self.clients)
     }
 
     fn settings(&self) -> BTreeMap<String, String> {

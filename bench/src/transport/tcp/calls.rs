@@ -7,18 +7,20 @@ use std::{
     net::TcpStream,
 };
 
+use fabricbench_grpc::marks::Side;
 use rustix::net::{RecvFlags, recv};
 
 use super::{
     TcpOpening,
+    marks::StreamMarks,
     socket::{Got, Turns, again, await_any, closed, io_failed, read_some},
     stream::{Incoming, Outgoing},
 };
 use crate::{
     plan::{Cell, Payload},
     transport::{
-        Answer, Completed, Initiator, Offer, Opening, Operation, Patience, Received, StopSignal,
-        TransportError, buffer::filled, wait::go_on,
+        Answer, Completed, Initiator, MarkedConnection, Offer, Opening, Operation, Patience,
+        Received, ServerMarks, StopSignal, TransportError, buffer::filled, wait::go_on,
     },
 };
 
@@ -61,7 +63,7 @@ impl TcpCalls {
         streams: Vec<TcpStream>,
         settings: BTreeMap<String, String>,
     ) -> Result<Self, TransportError> {
-        let TcpOpening { cell, payload, depth, stop, .. } = opening;
+        let TcpOpening { cell, payload, depth, marking, stop, .. } = opening;
         let depth = depth.max(1) as usize;
         let mut connections = Vec::new();
         for stream in streams {
@@ -70,6 +72,9 @@ impl TcpCalls {
                 requests: Outgoing::new(filled(cell.size, &payload, cell.buffers.as_ref())?),
                 replies: Incoming::new(cell.reply_size(), payload.clone())?,
                 in_flight: VecDeque::with_capacity(depth),
+                marks: marking.as_ref().map(|marking| {
+                    StreamMarks::new(marking, Side::Client, (cell.size, cell.reply_size()))
+                }),
                 begun: 0,
                 ended: 0,
             });
@@ -96,6 +101,7 @@ struct Connection {
     replies: Incoming,
     // Tokens of calls that are not answered, in their order, which is that of the answers.
     in_flight: VecDeque<u64>,
+    marks: Option<StreamMarks>,
     begun: u64,
     ended: u64,
 }
@@ -110,18 +116,14 @@ impl Initiator for TcpCalls {
         // that waits for us to take its replies.
         if self.to_all {
             for connection in &mut self.connections {
-                connection.requests.add(1);
-                connection.in_flight.push_back(operation.token);
-                connection.begun += 1;
+                connection.begin(operation.token);
             }
             return Ok(());
         }
         let idlest =
             self.connections.iter_mut().min_by_key(|connection| connection.in_flight.len());
         if let Some(connection) = idlest {
-            connection.requests.add(1);
-            connection.in_flight.push_back(operation.token);
-            connection.begun += 1;
+            connection.begin(operation.token);
         }
         Ok(())
     }
@@ -152,8 +154,24 @@ impl Initiator for TcpCalls {
         checks.fold((0, 0), |(all, bad), same| (all + 1, bad + u64::from(!same)))
     }
 
+    fn marks(&self) -> Vec<MarkedConnection> {
+        let marked = |connection: &Connection| connection.marks.as_ref()?.of(&connection.stream);
+        self.connections.iter().filter_map(marked).collect()
+    }
+
     fn settings(&self) -> BTreeMap<String, String> {
         self.settings.clone()
+    }
+}
+
+impl Connection {
+    fn begin(&mut self, token: u64) {
+        self.requests.add(1);
+        self.in_flight.push_back(token);
+        self.begun += 1;
+        if let Some(marks) = &mut self.marks {
+            marks.begin();
+        }
     }
 }
 
@@ -162,7 +180,7 @@ impl TcpCalls {
         if self.to_all {
             return self.hand_over_steps(done);
         }
-        for Connection { replies, in_flight, begun, ended, .. } in &mut self.connections {
+        for Connection { replies, in_flight, marks, begun, ended, .. } in &mut self.connections {
             if replies.messages > *begun {
                 return Err(unasked(*begun));
             }
@@ -172,6 +190,9 @@ impl TcpCalls {
             {
                 done.push(token);
                 *ended += 1;
+            }
+            if let Some(marks) = marks {
+                marks.end(*ended);
             }
         }
         Ok(())
@@ -194,6 +215,9 @@ impl TcpCalls {
             for connection in &mut self.connections {
                 token = connection.in_flight.pop_front();
                 connection.ended += 1;
+                if let Some(marks) = &mut connection.marks {
+                    marks.end(connection.ended);
+                }
             }
             token.into_iter().for_each(|token| done.push(token));
         }
@@ -204,17 +228,25 @@ impl TcpCalls {
     /// most; whether any byte moved.
     fn turn(&mut self) -> Result<bool, TransportError> {
         let mut moved = false;
-        for Connection { stream, requests, .. } in &mut self.connections {
+        for Connection { stream, requests, marks, .. } in &mut self.connections {
+            let (left, before) = (requests.left(), marks.as_ref().and_then(StreamMarks::before));
             moved |= requests.send_now(stream)?;
+            if let Some(marks) = marks {
+                marks.wrote(left - requests.left(), before);
+            }
         }
         // The usual case, without a poll(2).
-        if let [Connection { stream, requests, replies, .. }] = &mut self.connections[..]
+        if let [Connection { stream, requests, replies, marks, .. }] = &mut self.connections[..]
             && requests.is_empty()
         {
+            let before = marks.as_ref().and_then(|marks| marks.before_reading(stream));
             return match stream.read(replies.room()) {
                 Ok(0) => Err(closed()),
                 Ok(got) => {
                     replies.took(got);
+                    if let Some(marks) = marks {
+                        marks.read(got as u64, before);
+                    }
                     Ok(true)
                 }
                 Err(error) if again(&error) => Ok(moved),
@@ -223,11 +255,15 @@ impl TcpCalls {
         }
         let waiting = |one: &Connection| !one.requests.is_empty();
         await_any(self.connections.iter().map(|one| (&one.stream, waiting(one))))?;
-        for Connection { stream, replies, .. } in &mut self.connections {
+        for Connection { stream, replies, marks, .. } in &mut self.connections {
+            let before = marks.as_ref().and_then(StreamMarks::before);
             match recv(&*stream, replies.room(), RecvFlags::DONTWAIT).map_err(io::Error::from) {
                 Ok((0, _)) => return Err(closed()),
                 Ok((got, _)) => {
                     replies.took(got);
+                    if let Some(marks) = marks {
+                        marks.read(got as u64, before);
+                    }
                     moved = true;
                 }
                 Err(error) if again(&error) => {}
@@ -249,29 +285,52 @@ fn unasked(begun: u64) -> TransportError {
 pub(super) struct Answering {
     requests: Incoming,
     replies: Outgoing,
+    marks: Option<StreamMarks>,
     size: u64,
 }
 
 impl Answering {
     /// # Errors
     /// There is no memory for a request and a reply.
-    pub(super) fn new(cell: &Cell, payload: &Payload) -> Result<Self, TransportError> {
+    pub(super) fn new(
+        cell: &Cell,
+        payload: &Payload,
+        marks: Option<StreamMarks>,
+    ) -> Result<Self, TransportError> {
         Ok(Self {
             requests: Incoming::new(cell.size, payload.clone())?,
             replies: Outgoing::new(filled(cell.reply_size(), payload, None)?),
+            marks,
             size: cell.size,
         })
     }
 
-    /// Answers every request, until the client closes or `stop` is given.
+    /// Answers every request, until the client closes or `stop` is given. What was marked goes to `kept`.
     pub(super) fn serve(
         mut self,
         mut stream: TcpStream,
         stop: &StopSignal,
+        kept: &ServerMarks,
+    ) -> Result<Received, TransportError> {
+        let served = self.answer(&mut stream, stop);
+        kept.keep(self.marks.as_ref().and_then(|marks| marks.of_peer(&stream)));
+        served
+    }
+
+    fn answer(
+        &mut self,
+        stream: &mut TcpStream,
+        stop: &StopSignal,
     ) -> Result<Received, TransportError> {
         loop {
-            match read_some(&mut stream, self.requests.room(), stop, None) {
-                Ok(Got::Bytes(got)) => self.replies.add(self.requests.took(got)),
+            let before = self.marks.as_ref().and_then(|marks| marks.before_reading(stream));
+            match read_some(stream, self.requests.room(), stop, None) {
+                Ok(Got::Bytes(got)) => {
+                    self.replies.add(self.requests.took(got));
+                    if let Some(marks) = &mut self.marks {
+                        marks.read(got as u64, before);
+                    }
+                }
                 Ok(Got::Nothing) => continue,
                 Ok(Got::End) if self.requests.is_between_messages() => return Ok(self.received()),
                 Ok(Got::End) => return Err(closed()),
@@ -279,9 +338,15 @@ impl Answering {
                 Err(error) => return Err(error),
             }
             // The client takes replies also while it sends: this wait ends.
-            match self.replies.send(&mut stream, stop, None) {
+            let (left, before) =
+                (self.replies.left(), self.marks.as_ref().and_then(StreamMarks::before));
+            match self.replies.send(stream, stop, None) {
                 Err(_) if stop.is_given() => return Ok(self.received()),
                 sent => sent?,
+            }
+            if let Some(marks) = &mut self.marks {
+                marks.wrote(left, before);
+                marks.end_answered();
             }
         }
     }

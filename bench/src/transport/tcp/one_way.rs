@@ -4,7 +4,8 @@ use std::net::TcpStream;
 
 use super::{
     inbox::{CONFIRM, COUNTS, counts},
-    socket::{read_exact, write_all},
+    marks::StreamMarks,
+    socket::{Got, closed, read_exact, read_some, write_all},
     stream::Outgoing,
 };
 use crate::{
@@ -21,6 +22,8 @@ pub(super) struct OneWay {
     // Room for the echo; empty in a push.
     pub(super) echo: Vec<u8>,
     pub(super) verified: Option<bool>,
+    // Of a ping-pong.
+    pub(super) marks: Option<StreamMarks>,
     pub(super) patience: Patience,
     pub(super) stop: StopSignal,
 }
@@ -28,7 +31,15 @@ pub(super) struct OneWay {
 impl OneWay {
     pub(super) fn send(&mut self) -> Result<(), TransportError> {
         self.message.add(1);
-        self.message.send(&mut self.stream, &self.stop, Some(self.patience))
+        let before = self.marks.as_mut().and_then(|marks| {
+            marks.begin();
+            marks.before()
+        });
+        self.message.send(&mut self.stream, &self.stop, Some(self.patience))?;
+        if let Some(marks) = &mut self.marks {
+            marks.wrote(self.message.size(), before);
+        }
+        Ok(())
     }
 
     /// Whether the echo is here, where there is one.
@@ -36,11 +47,27 @@ impl OneWay {
         if self.echo.is_empty() {
             return Ok(true);
         }
-        let whole = read_exact(&mut self.stream, &mut self.echo, &self.stop, Some(patience))?;
-        if whole && self.verified.is_none() {
+        let mut have = 0;
+        while let Some(room) = self.echo.get_mut(have..).filter(|room| !room.is_empty()) {
+            let before = self.marks.as_ref().and_then(|marks| marks.before_reading(&self.stream));
+            match read_some(&mut self.stream, room, &self.stop, Some(patience))? {
+                Got::Bytes(got) => {
+                    have += got;
+                    if let Some(marks) = &mut self.marks {
+                        marks.read(got as u64, before);
+                    }
+                }
+                Got::Nothing => return Ok(false),
+                Got::End => return Err(closed()),
+            }
+        }
+        if self.verified.is_none() {
             self.verified = Some(self.payload.matches(&self.echo));
         }
-        Ok(whole)
+        if let Some(marks) = &mut self.marks {
+            marks.end_begun();
+        }
+        Ok(true)
     }
 
     pub(super) fn confirm(&mut self, patience: Patience) -> Result<Received, TransportError> {

@@ -6,16 +6,17 @@ use std::{
     thread,
 };
 
-use fabricbench_grpc::{ListenOptions, socket};
+use fabricbench_grpc::{ListenOptions, marks::Side, socket};
 
 use super::{
     calls::Answering,
     duplex, fetch,
     inbox::{Inbox, Said, answer},
     marked,
+    marks::StreamMarks,
     socket::{
-        Got, READ_BUFFER, accept, closed, failed, io_failed, no_thread, prepare, read_exact,
-        read_some, write_all,
+        Got, READ_BUFFER, accept, closed, failed, io_failed, no_thread, prepare, read_some,
+        write_all,
     },
     stream::Outgoing,
     tensors,
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     plan::{Cell, Pattern, Payload},
     transport::{
-        Received, Responder, StopSignal, TcpEndpoint, TransportError,
+        Received, Responder, ServerMarks, StopSignal, TcpEndpoint, TransportError,
         buffer::{filled, zeroed},
         tensors::Store,
     },
@@ -38,13 +39,15 @@ pub struct TcpResponder {
     work: Vec<Work>,
     // Of all of them: those of a parameter server.
     tensors: Option<Arc<Store>>,
+    // Where it leaves what it marked.
+    marks: ServerMarks,
 }
 
 /// What is done with a connection. The memory for it is there before it is promised.
 #[derive(Debug)]
 enum Work {
     /// With room for a message.
-    Echo(Payload, Vec<u8>),
+    Echo(Payload, Vec<u8>, Option<StreamMarks>),
     Sink(Inbox),
     /// With the message.
     Source(Outgoing),
@@ -56,7 +59,7 @@ enum Work {
 
 impl TcpResponder {
     /// Listens on the interface and address that were asked for, as server number `server` of those
-    /// that a slice has.
+    /// that a slice has. What it marks goes to `marks`.
     ///
     /// # Errors
     /// There is no such interface or address here, no port is free, or no memory for a message.
@@ -65,26 +68,34 @@ impl TcpResponder {
         payload: Payload,
         wish: &TcpEndpoint,
         server: usize,
+        depth: u32,
+        marks: &ServerMarks,
     ) -> Result<(Self, SocketAddr), TransportError> {
         let store = || Store::new(cell, server, payload.clone()).map(Arc::new);
         let tensors = cell.pattern.is_of_tensors().then(store).transpose()?;
+        let marking = wish.one_in.map(|one_in| marks.marking(one_in, payload.seed()));
+        let side = Side::Server { in_flight: depth, sealed: false };
+        let marked = |reply| {
+            let marking = marking.as_ref()?;
+            Some(StreamMarks::new(marking, side, (reply, cell.size)))
+        };
         let work = (0..wish.connections).map(|_| match &tensors {
             Some(store) => tensors::Answering::new(store.clone()).map(Work::Tensors),
-            None => Work::new(cell, payload.clone()),
+            None => Work::new(cell, payload.clone(), marked),
         });
         let work = work.collect::<Result<_, _>>()?;
         let options =
             ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
         let (listener, _) = socket::listen(&options).map_err(failed)?;
         let address = listener.local_addr().map_err(|error| io_failed("listen", &error))?;
-        Ok((Self { listener, work, tensors }, address))
+        Ok((Self { listener, work, tensors, marks: marks.clone() }, address))
     }
 }
 
 impl Responder for TcpResponder {
     fn serve(self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
-        let Self { listener, work, tensors } = *self;
-        let served = serve_all(&listener, work, stop)?;
+        let Self { listener, work, tensors, marks } = *self;
+        let served = serve_all(&listener, work, stop, &marks)?;
         Ok(served + tensors.map_or_else(Received::default, |store| store.received()))
     }
 }
@@ -94,20 +105,21 @@ fn serve_all(
     listener: &TcpListener,
     mut work: Vec<Work>,
     stop: &StopSignal,
+    marks: &ServerMarks,
 ) -> Result<Received, TransportError> {
     if work.len() == 1
         && let Some(work) = work.pop()
     {
         let Some(stream) = accept(listener, stop)? else { return Ok(Received::default()) };
         prepare(&stream)?;
-        return work.serve(stream, stop);
+        return work.serve(stream, stop, marks);
     }
     thread::scope(|scope| {
         let mut serving = Vec::new();
         for work in work {
             let Some(stream) = accept(listener, stop)? else { break };
             prepare(&stream)?;
-            let serve = move || work.serve(stream, stop);
+            let serve = move || work.serve(stream, stop, marks);
             let started = thread::Builder::new().spawn_scoped(scope, serve);
             serving.push(started.map_err(|error| no_thread(&error))?);
         }
@@ -119,29 +131,45 @@ fn serve_all(
 }
 
 impl Work {
-    fn new(cell: &Cell, payload: Payload) -> Result<Self, TransportError> {
+    /// `marks` makes those of a connection with replies of so many bytes.
+    fn new(
+        cell: &Cell,
+        payload: Payload,
+        marks: impl Fn(u64) -> Option<StreamMarks>,
+    ) -> Result<Self, TransportError> {
         let inbox = || Inbox::new(cell.size, payload.clone(), false);
         Ok(match cell.pattern {
-            Pattern::Latency => Self::Echo(payload, zeroed(cell.size)?),
+            Pattern::Latency => Self::Echo(payload, zeroed(cell.size)?, marks(cell.size)),
             Pattern::Bandwidth | Pattern::Rate => Self::Sink(inbox()?),
             Pattern::Fetch => {
                 Self::Source(Outgoing::new(filled(cell.size, &payload, cell.buffers.as_ref())?))
             }
             Pattern::Bidirectional => Self::Both(inbox()?, marked(cell.size, &payload)?),
-            Pattern::Calls | Pattern::Ps => Self::Calls(Answering::new(cell, &payload)?),
+            Pattern::Calls | Pattern::Ps => {
+                Self::Calls(Answering::new(cell, &payload, marks(cell.reply_size()))?)
+            }
             Pattern::TensorPush | Pattern::TensorFetch => {
                 return Err(failed("the tensors of a server are those of all its connections"));
             }
         })
     }
 
-    fn serve(self, stream: TcpStream, stop: &StopSignal) -> Result<Received, TransportError> {
+    fn serve(
+        self,
+        stream: TcpStream,
+        stop: &StopSignal,
+        kept: &ServerMarks,
+    ) -> Result<Received, TransportError> {
         match self {
-            Self::Echo(payload, message) => echo(stream, &payload, message, stop),
+            Self::Echo(payload, message, mut marks) => {
+                let served = echo(&stream, &payload, message, stop, &mut marks);
+                kept.keep(marks.and_then(|marks| marks.of_peer(&stream)));
+                served
+            }
             Self::Sink(inbox) => sink(stream, inbox, stop),
             Self::Source(message) => fetch::serve(stream, message, stop),
             Self::Both(inbox, message) => duplex::serve(stream, inbox, &message, stop),
-            Self::Calls(calls) => calls.serve(stream, stop),
+            Self::Calls(calls) => calls.serve(stream, stop, kept),
             // Its store knows of all connections.
             Self::Tensors(calls) => calls.serve(stream, stop).map(|()| Received::default()),
         }
@@ -149,25 +177,42 @@ impl Work {
 }
 
 fn echo(
-    mut stream: TcpStream,
+    stream: &TcpStream,
     payload: &Payload,
     mut message: Vec<u8>,
     stop: &StopSignal,
+    marks: &mut Option<StreamMarks>,
 ) -> Result<Received, TransportError> {
     let mut received = Received::default();
+    let (mut reader, mut writer) = (stream, stream);
+    let mut have = 0;
     loop {
+        let before = marks.as_ref().and_then(|marks| marks.before_reading(stream));
         // The client's close between two messages is the end, as is the stop signal.
-        match read_some(&mut stream, &mut message, stop, None) {
+        match read_some(&mut reader, &mut message[have..], stop, None) {
             Ok(Got::Bytes(got)) => {
-                read_exact(&mut stream, &mut message[got..], stop, None)?;
+                have += got;
+                if let Some(marks) = marks {
+                    marks.read(got as u64, before);
+                }
             }
             Ok(Got::Nothing) => continue,
-            Ok(Got::End) => return Ok(received),
-            Err(_) if stop.is_given() => return Ok(received),
+            Ok(Got::End) if have == 0 => return Ok(received),
+            Ok(Got::End) => return Err(closed()),
+            Err(_) if stop.is_given() && have == 0 => return Ok(received),
             Err(error) => return Err(error),
         }
+        if have < message.len() {
+            continue;
+        }
+        have = 0;
         count(&mut received, payload, &message);
-        write_all(&mut stream, &message, stop, None)?;
+        let before = marks.as_ref().and_then(StreamMarks::before);
+        write_all(&mut writer, &message, stop, None)?;
+        if let Some(marks) = marks {
+            marks.wrote(message.len() as u64, before);
+            marks.end_answered();
+        }
     }
 }
 

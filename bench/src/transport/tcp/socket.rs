@@ -73,7 +73,7 @@ pub(super) fn accept(
 }
 
 pub(super) fn write_all(
-    stream: &mut TcpStream,
+    stream: &mut impl Write,
     mut bytes: &[u8],
     stop: &StopSignal,
     patience: Option<Patience>,
@@ -129,7 +129,7 @@ pub(super) enum Got {
 }
 
 pub(super) fn read_some(
-    stream: &mut TcpStream,
+    stream: &mut impl Read,
     buffer: &mut [u8],
     stop: &StopSignal,
     patience: Option<Patience>,

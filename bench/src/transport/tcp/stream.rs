@@ -53,6 +53,11 @@ impl Outgoing {
         self.left == 0
     }
 
+    /// Bytes that the socket has yet to take.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// What comes next, as far as it fits; returns how many slices that are.
     fn next<'a>(&'a self, slices: &mut [IoSlice<'a>; MOST_SLICES]) -> usize {
         let mut left = self.left;

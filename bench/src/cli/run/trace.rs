@@ -1,0 +1,92 @@
+//! `--trace`: the file, which is made before anything is measured for it, and what goes into it.
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use super::RunArguments;
+use crate::{
+    cli::{Failure, progress::Shown},
+    plan::{Cell, Plan},
+    report::{CellRecord, Document},
+    run::{Progress, Trace},
+    session::{Slice, SlicePhases, Variants},
+};
+
+/// Where a trace goes, and the calls that it will show.
+#[derive(Debug)]
+pub(super) struct TraceFile {
+    path: PathBuf,
+    file: File,
+    trace: Trace,
+}
+
+impl TraceFile {
+    /// The one that was asked for, if any.
+    ///
+    /// # Errors
+    /// No call of the run is marked, it is the result's file, or it cannot be written.
+    pub(super) fn create(
+        arguments: &RunArguments,
+        plan: &Plan,
+        variants: &Variants,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(path) = &arguments.trace else { return Ok(None) };
+        if !plan.cells.iter().any(|cell| variants.of(&cell.variant).phases.is_some()) {
+            return Err(Failure::Usage(
+                "--trace shows marked calls, and none are marked; give --phases as well".to_owned(),
+            ));
+        }
+        if arguments.output.as_ref() == Some(path) {
+            return Err(Failure::Usage(
+                "--trace and --output name one file; give each its own".to_owned(),
+            ));
+        }
+        let path = path.clone();
+        let file = File::create(&path).map_err(|error| failed(&path, &error))?;
+        Ok(Some(Self { path, file, trace: Trace::default() }))
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn finish(mut self, document: &Document) -> Result<(), Failure> {
+        let text = serde_json::to_string(&self.trace.events(document)).map_err(Failure::error)?;
+        let written =
+            self.file.write_all(text.as_bytes()).and_then(|()| self.file.write_all(b"\n"));
+        written.map_err(|error| failed(&self.path, &error))
+    }
+}
+
+fn failed(path: &std::path::Path, error: &io::Error) -> Failure {
+    Failure::error(format!(
+        "cannot write the trace to {}: {error}; choose another place with --trace",
+        path.display()
+    ))
+}
+
+/// Shows how the run goes, and keeps the calls of which a trace is made.
+#[derive(Debug)]
+pub(super) struct Watched<'a> {
+    pub(super) shown: &'a mut Shown,
+    pub(super) trace: Option<&'a mut TraceFile>,
+}
+
+impl Progress for Watched<'_> {
+    fn begin(&mut self, index: usize, of: usize, slice: &Slice) {
+        self.shown.begin(index, of, slice);
+    }
+
+    fn cell_done(&mut self, cell: &CellRecord) {
+        self.shown.cell_done(cell);
+    }
+
+    fn marked(&mut self, cell: &Cell, round: u32, phases: &SlicePhases) {
+        if let Some(file) = &mut self.trace {
+            file.trace.add(cell, round, phases);
+        }
+    }
+}
