@@ -88,8 +88,7 @@ pub(super) fn carry_out(
     let mut shown = Shown::new(arguments.progress);
 
     let watched = Watched { shown: &mut shown, trace: trace.as_mut() };
-    let ended =
-        measure((arguments, words), (plan, variants), here, &stop, &mut document, watched);
+    let ended = measure((arguments, words), (plan, variants), here, &stop, &mut document, watched);
     shown.end();
     let traced = trace.map_or(Ok(()), |trace| trace.finish(&document));
     Ok((document, Outcome { ended, traced }))
