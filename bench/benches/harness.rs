@@ -91,15 +91,20 @@ fn loops(criterion: &mut Criterion) {
     group.bench_function("latency, a round trip", |bencher| {
         let mut histogram = Histogram::new();
         bencher.iter_custom(|round_trips| {
-            let record =
-                measure_latency(&mut Null::new(1), &clock, &task(round_trips), &mut histogram)
-                    .expect("nothing can fail");
+            let record = measure_latency(
+                &mut Null::new(1),
+                &clock,
+                &task(round_trips),
+                &mut histogram,
+                || {},
+            )
+            .expect("nothing can fail");
             Duration::from_nanos(record.elapsed)
         });
     });
     group.bench_function("bandwidth at depth 128, a message", |bencher| {
         bencher.iter_custom(|messages| {
-            let record = measure_bandwidth(&mut Null::new(128), &clock, &task(messages))
+            let record = measure_bandwidth(&mut Null::new(128), &clock, &task(messages), || {})
                 .expect("nothing can fail");
             Duration::from_nanos(record.elapsed)
         });

@@ -47,9 +47,9 @@ fn loop_allocates(
     let task = task(messages);
     let info = measure(|| {
         if pattern == Pattern::Latency {
-            measure_latency(initiator, clock, &task, &mut histogram).map(drop).unwrap();
+            measure_latency(initiator, clock, &task, &mut histogram, || {}).map(drop).unwrap();
         } else {
-            measure_bandwidth(initiator, clock, &task).map(drop).unwrap();
+            measure_bandwidth(initiator, clock, &task, || {}).map(drop).unwrap();
         }
     });
     info.count_total

@@ -33,7 +33,7 @@ fn a_ping_pong_records_each_round_trip_and_no_warm_up() {
     let mut initiator = FakeInitiator::new(&clock, 1, 64, script);
     let mut histogram = Histogram::new();
     let record =
-        measure_latency(&mut initiator, &clock, &task(Stop::Messages(100)), &mut histogram)
+        measure_latency(&mut initiator, &clock, &task(Stop::Messages(100)), &mut histogram, || {})
             .unwrap();
     assert_eq!((record.warm_up, record.timed), (3, 100));
     assert_eq!(record.elapsed, 100 * 25_000);
@@ -50,7 +50,8 @@ fn a_slow_message_is_one_sample_of_its_full_length() {
     script[500] = Step::Takes(1_000_000_000);
     let mut initiator = FakeInitiator::new(&clock, 1, 64, script);
     let mut histogram = Histogram::new();
-    measure_latency(&mut initiator, &clock, &task(Stop::Messages(990)), &mut histogram).unwrap();
+    measure_latency(&mut initiator, &clock, &task(Stop::Messages(990)), &mut histogram, || {})
+        .unwrap();
     assert_eq!(histogram.max(), Some(1_000_000_000), "the true maximum, not dropped");
     assert_eq!(histogram.len(), 990);
 }
@@ -62,7 +63,7 @@ fn time_stops_a_loop_but_not_before_the_least_messages() {
         let mut initiator = FakeInitiator::new(&clock, 1, 64, vec![Step::Takes(step)]);
         let stop = Stop::After(Duration::from_millis(1));
         let mut histogram = Histogram::new();
-        measure_latency(&mut initiator, &clock, &task(stop), &mut histogram).unwrap().timed
+        measure_latency(&mut initiator, &clock, &task(stop), &mut histogram, || {}).unwrap().timed
     };
     assert_eq!(measure(10_000), 100);
     assert_eq!(measure(10_000_000), 20, "20 samples make a median, however long they take");
@@ -74,7 +75,8 @@ fn warm_up_ends_by_time_after_one_message() {
     let mut initiator = FakeInitiator::new(&clock, 1, 64, vec![Step::Takes(2_000_000_000)]);
     let mut histogram = Histogram::new();
     let record =
-        measure_latency(&mut initiator, &clock, &task(Stop::Messages(1)), &mut histogram).unwrap();
+        measure_latency(&mut initiator, &clock, &task(Stop::Messages(1)), &mut histogram, || {})
+            .unwrap();
     assert_eq!(record.warm_up, 1);
 }
 
@@ -83,7 +85,8 @@ fn a_push_keeps_the_depth_full_and_counts_the_confirmation() {
     let clock = VirtualClock::default();
     let mut initiator = FakeInitiator::new(&clock, 16, 1 << 20, vec![Step::Takes(1_000)]);
     initiator.confirmation = 7_000;
-    let record = measure_bandwidth(&mut initiator, &clock, &task(Stop::Messages(100))).unwrap();
+    let record =
+        measure_bandwidth(&mut initiator, &clock, &task(Stop::Messages(100)), || {}).unwrap();
     assert_eq!((record.warm_up, record.timed), (3, 100));
     assert_eq!(record.elapsed, 100 * 1_000 + 7_000, "the clock stops when the receiver has all");
     assert_eq!(initiator.most_outstanding, 16);
@@ -95,7 +98,7 @@ fn a_push_drains_what_is_outstanding_when_the_time_is_up() {
     let clock = VirtualClock::default();
     let mut initiator = FakeInitiator::new(&clock, 8, 64, vec![Step::Takes(1_000)]);
     let stop = Stop::After(Duration::from_micros(100));
-    let record = measure_bandwidth(&mut initiator, &clock, &task(stop)).unwrap();
+    let record = measure_bandwidth(&mut initiator, &clock, &task(stop), || {}).unwrap();
     // 100 had ended when the time was up, and up to a depth more were under way.
     assert!((100..=108).contains(&record.timed), "{}", record.timed);
     assert_eq!(record.elapsed, record.timed * 1_000, "all that was sent is in the figure");
@@ -109,7 +112,8 @@ fn calls_are_timed_from_their_submission_whatever_the_depth() {
     let mut initiator = FakeInitiator::new(&clock, 16, 64, vec![Step::Takes(1_000)]);
     let mut histogram = Histogram::new();
     let record =
-        measure_calls(&mut initiator, &clock, &task(Stop::Messages(100)), &mut histogram).unwrap();
+        measure_calls(&mut initiator, &clock, &task(Stop::Messages(100)), &mut histogram, || {})
+            .unwrap();
     assert_eq!((record.warm_up, record.timed, record.elapsed), (3, 100, 100 * 1_000));
     assert_eq!(record.span.1 - record.span.0, record.elapsed);
     assert_eq!((initiator.most_outstanding, initiator.submitted), (16, 103));
@@ -129,7 +133,8 @@ fn a_slow_call_delays_those_behind_it_and_all_of_them_say_so() {
     script[500] = Step::Takes(1_000_000_000);
     let mut initiator = FakeInitiator::new(&clock, 4, 64, script);
     let mut histogram = Histogram::new();
-    measure_calls(&mut initiator, &clock, &task(Stop::Messages(990)), &mut histogram).unwrap();
+    measure_calls(&mut initiator, &clock, &task(Stop::Messages(990)), &mut histogram, || {})
+        .unwrap();
     assert_eq!(histogram.max(), Some(1_000_003_000), "the true maximum, not dropped");
     let mean = histogram.mean().unwrap();
     // Three were behind it.
@@ -142,7 +147,7 @@ fn calls_end_by_time_and_all_that_were_begun_are_answered() {
     let mut initiator = FakeInitiator::new(&clock, 8, 64, vec![Step::Takes(1_000)]);
     let stop = Stop::After(Duration::from_micros(100));
     let mut histogram = Histogram::new();
-    let record = measure_calls(&mut initiator, &clock, &task(stop), &mut histogram).unwrap();
+    let record = measure_calls(&mut initiator, &clock, &task(stop), &mut histogram, || {}).unwrap();
     assert!((100..=108).contains(&record.timed), "{}", record.timed);
     assert_eq!((record.elapsed, histogram.len()), (record.timed * 1_000, record.timed));
     assert_eq!(record.warm_up + record.timed, initiator.submitted);
@@ -156,18 +161,22 @@ fn a_cut_data_path_is_an_error_with_phase_and_patience() {
     script.push(Step::Hangs);
     let mut initiator = FakeInitiator::new(&clock, 1, 64, script.clone());
     let mut histogram = Histogram::new();
-    let error = measure_latency(&mut initiator, &clock, &task(Stop::Messages(50)), &mut histogram)
-        .unwrap_err();
+    let error =
+        measure_latency(&mut initiator, &clock, &task(Stop::Messages(50)), &mut histogram, || {})
+            .unwrap_err();
     assert_eq!(error, stalled(Phase::Measuring));
     let mut initiator = FakeInitiator::new(&clock, 4, 64, script);
-    let error = measure_bandwidth(&mut initiator, &clock, &task(Stop::Messages(50))).unwrap_err();
+    let error =
+        measure_bandwidth(&mut initiator, &clock, &task(Stop::Messages(50)), || {}).unwrap_err();
     assert_eq!(error, stalled(Phase::Measuring));
     let mut initiator = FakeInitiator::new(&clock, 4, 64, vec![Step::Takes(1_000), Step::Hangs]);
-    let error = measure_calls(&mut initiator, &clock, &task(Stop::Messages(50)), &mut histogram)
-        .unwrap_err();
+    let error =
+        measure_calls(&mut initiator, &clock, &task(Stop::Messages(50)), &mut histogram, || {})
+            .unwrap_err();
     assert_eq!(error, stalled(Phase::WarmUp));
     let mut initiator = FakeInitiator::new(&clock, 4, 64, vec![Step::Hangs]);
-    let error = measure_bandwidth(&mut initiator, &clock, &task(Stop::Messages(50))).unwrap_err();
+    let error =
+        measure_bandwidth(&mut initiator, &clock, &task(Stop::Messages(50)), || {}).unwrap_err();
     assert_eq!(error, stalled(Phase::WarmUp));
 }
 
@@ -176,7 +185,8 @@ fn a_failure_keeps_its_reason() {
     let clock = VirtualClock::default();
     let lost = TransportError::Stopped(StopReason::PeerLost("node2 is gone".to_owned()));
     let mut initiator = FakeInitiator::new(&clock, 4, 64, vec![Step::Fails(lost.clone())]);
-    let error = measure_bandwidth(&mut initiator, &clock, &task(Stop::Messages(5))).unwrap_err();
+    let error =
+        measure_bandwidth(&mut initiator, &clock, &task(Stop::Messages(5)), || {}).unwrap_err();
     assert_eq!(error, EngineError::Transport { phase: Phase::WarmUp, source: lost });
     assert!(error.to_string().contains("node2 is gone"));
 }

@@ -28,12 +28,15 @@ pub struct PushRecord {
 
 /// Pushes messages and times them until the receiver confirms.
 ///
+/// `warm` is called between the warm-up and the timed part.
+///
 /// # Errors
 /// [`EngineError`] with the phase.
 pub fn measure_bandwidth<I: Initiator, C: Clock>(
     initiator: &mut I,
     clock: &C,
     task: &Task,
+    warm: impl FnOnce(),
 ) -> Result<PushRecord, EngineError> {
     let mut push = Push::new(initiator, task.patience);
     let warm_up = task.warm_up;
@@ -42,6 +45,7 @@ pub fn measure_bandwidth<I: Initiator, C: Clock>(
         sent >= warm_up.messages || u128::from(elapsed) >= warm_up.time.as_nanos()
     })?;
     let before = push.confirm()?;
+    warm();
 
     let start = clock.now();
     let sent =

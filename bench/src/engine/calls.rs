@@ -26,6 +26,8 @@ pub struct CallsRecord {
 /// The clock is read once for each submission, and once for all replies that come together. A call
 /// costs a constant number of steps, and memory only the depth, once.
 ///
+/// `warm` is called between the warm-up and the timed part.
+///
 /// # Errors
 /// [`EngineError`] with the phase; `histogram` then holds what was recorded before.
 pub fn measure_calls<I: Initiator, C: Clock>(
@@ -33,6 +35,7 @@ pub fn measure_calls<I: Initiator, C: Clock>(
     clock: &C,
     task: &Task,
     histogram: &mut Histogram,
+    warm: impl FnOnce(),
 ) -> Result<CallsRecord, EngineError> {
     let mut calls = Calls::new(initiator, task.patience);
     let limit = task.warm_up;
@@ -44,6 +47,7 @@ pub fn measure_calls<I: Initiator, C: Clock>(
         },
         |_| {},
     )?;
+    warm();
     let (timed, span) = calls.run(
         clock,
         Phase::Measuring,

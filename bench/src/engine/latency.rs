@@ -28,6 +28,8 @@ pub struct PingPongRecord {
 /// between two messages escapes the figure. A sample is recorded when the next message has been
 /// submitted, so that a recording does not delay a message that is sent by submitting it.
 ///
+/// `warm` is called between the warm-up and the timed part.
+///
 /// # Errors
 /// [`EngineError`] with the phase; `histogram` then holds what was recorded before.
 pub fn measure_latency<I: Initiator, C: Clock>(
@@ -35,9 +37,11 @@ pub fn measure_latency<I: Initiator, C: Clock>(
     clock: &C,
     task: &Task,
     histogram: &mut Histogram,
+    warm: impl FnOnce(),
 ) -> Result<PingPongRecord, EngineError> {
     let mut done = Completed::new();
     let warm_up = warm_up(initiator, clock, task, &mut done)?;
+    warm();
     let (mut timed, lost_before) = (0, initiator.lost());
     let mut lost = lost_before;
     let start = clock.now();

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Barrier, Condvar, Mutex, PoisonError},
+    sync::{Barrier, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
 };
 
@@ -67,22 +67,33 @@ pub(super) fn drive<I: Initiator + Send, C: Clock + Sync, T>(
     mut initiators: Vec<I>,
     look: impl FnOnce() -> Result<T, SliceError>,
 ) -> Result<(Driven, T), SliceError> {
-    let driven = drive_all(clock, slice, &mut initiators)?;
-    Ok((driven, look()?))
+    let driven = match &mut initiators[..] {
+        [only] => vec![drive_one(clock, slice, slice.task, only, || {})?],
+        several => drive_several(clock, slice, several)?,
+    };
+    // Before they are asked: some compare much of what they have, which no figure is of.
+    let looked = look()?;
+    let mut each = driven.into_iter().zip(&initiators).map(|(one, from)| one.told_by(from));
+    let mut all =
+        each.next().ok_or_else(|| SliceError::Failed("no connection to measure".to_owned()))?;
+    if initiators.len() > 1 {
+        each.for_each(|one| all.add(one));
+        all.loops.elapsed = clock.nanoseconds(all.span.0, all.span.1);
+        all.settings.insert("threads".to_owned(), initiators.len().to_string());
+    }
+    Ok((all, looked))
 }
 
-fn drive_all<I: Initiator + Send, C: Clock + Sync>(
+fn drive_several<I: Initiator + Send, C: Clock + Sync>(
     clock: &C,
     slice: &Slice,
     initiators: &mut [I],
-) -> Result<Driven, SliceError> {
+) -> Result<Vec<Driven>, SliceError> {
     let threads = u32::try_from(initiators.len()).unwrap_or(u32::MAX);
-    if let [only] = initiators {
-        return Ok(drive_one(clock, slice, slice.task, only)?.told_by(only));
-    }
     let (gate, ready) = (Gate::default(), Barrier::new(initiators.len()));
+    let meeting = Meeting::of(initiators.len());
     let driven: Vec<Result<Driven, SliceError>> = thread::scope(|scope| {
-        let (gate, ready) = (&gate, &ready);
+        let (gate, ready, meeting) = (&gate, &ready, &meeting);
         let mut begun = Vec::new();
         let mut refused = None;
         for (initiator, index) in initiators.iter_mut().zip(0..) {
@@ -92,8 +103,9 @@ fn drive_all<I: Initiator + Send, C: Clock + Sync>(
                 if !gate.opens() {
                     return Err(SliceError::Failed("not begun".to_owned()));
                 }
+                let mut expected = Expected { meeting, is_here: false };
                 ready.wait();
-                drive_one(clock, slice, task, initiator)
+                drive_one(clock, slice, task, initiator, || expected.meet())
             };
             match thread::Builder::new().spawn_scoped(scope, measure) {
                 Ok(thread) => begun.push(thread),
@@ -118,20 +130,54 @@ fn drive_all<I: Initiator + Send, C: Clock + Sync>(
         // It says more than those who did not begin.
         refused.into_iter().chain(ended).collect()
     });
-    let mut driven = driven.into_iter();
-    let mut all = driven
-        .next()
-        .unwrap_or_else(|| Err(SliceError::Failed("no connection to measure".to_owned())))?;
-    let rest = driven.collect::<Result<Vec<_>, _>>()?;
-    // When all have ended: some compare much of what they have, which is not to disturb the others.
-    let mut initiators = initiators.iter();
-    all = initiators.next().map_or_else(Driven::default, |first| all.told_by(first));
-    for (one, initiator) in rest.into_iter().zip(initiators) {
-        all.add(one.told_by(initiator));
+    driven.into_iter().collect()
+}
+
+/// Where threads wait for one another when each is warm, so that what is timed begins for all at once:
+/// one that is warm early would else be timed while others are not counted.
+#[derive(Debug)]
+struct Meeting {
+    missing: Mutex<usize>,
+    complete: Condvar,
+}
+
+impl Meeting {
+    fn of(threads: usize) -> Self {
+        Self { missing: Mutex::new(threads), complete: Condvar::new() }
     }
-    all.loops.elapsed = clock.nanoseconds(all.span.0, all.span.1);
-    all.settings.insert("threads".to_owned(), threads.to_string());
-    Ok(all)
+
+    fn arrive(&self) -> MutexGuard<'_, usize> {
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        *missing = missing.saturating_sub(1);
+        if *missing == 0 {
+            self.complete.notify_all();
+        }
+        missing
+    }
+}
+
+/// One that the others wait for, until it is warm or has failed before.
+struct Expected<'a> {
+    meeting: &'a Meeting,
+    is_here: bool,
+}
+
+impl Expected<'_> {
+    fn meet(&mut self) {
+        self.is_here = true;
+        let mut missing = self.meeting.arrive();
+        while *missing > 0 {
+            missing = self.meeting.complete.wait(missing).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Expected<'_> {
+    fn drop(&mut self) {
+        if !self.is_here {
+            drop(self.meeting.arrive());
+        }
+    }
 }
 
 /// Where threads wait until it is known that there are all of them.
@@ -200,11 +246,12 @@ fn drive_one<I: Initiator, C: Clock>(
     slice: &Slice,
     task: Task,
     initiator: &mut I,
+    warm: impl FnOnce(),
 ) -> Result<Driven, SliceError> {
     let mut round_trips = Histogram::new();
     let (loops, span) = match slice.cell.pattern {
         Pattern::Latency => {
-            let record = measure_latency(initiator, clock, &task, &mut round_trips)?;
+            let record = measure_latency(initiator, clock, &task, &mut round_trips, warm)?;
             let loops = Loops {
                 warm_up: record.warm_up,
                 timed: record.timed,
@@ -215,7 +262,7 @@ fn drive_one<I: Initiator, C: Clock>(
             (loops, record.span)
         }
         Pattern::Calls | Pattern::Ps | Pattern::TensorPush | Pattern::TensorFetch => {
-            let record = measure_calls(initiator, clock, &task, &mut round_trips)?;
+            let record = measure_calls(initiator, clock, &task, &mut round_trips, warm)?;
             let loops = Loops {
                 warm_up: record.warm_up,
                 timed: record.timed,
@@ -225,7 +272,7 @@ fn drive_one<I: Initiator, C: Clock>(
             (loops, record.span)
         }
         Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch | Pattern::Rate => {
-            let record = measure_bandwidth(initiator, clock, &task)?;
+            let record = measure_bandwidth(initiator, clock, &task, warm)?;
             let loops = Loops {
                 warm_up: record.warm_up,
                 timed: record.timed,
@@ -242,7 +289,7 @@ fn drive_one<I: Initiator, C: Clock>(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
+    use std::{collections::VecDeque, time::Duration};
 
     use super::*;
     use crate::{
@@ -257,6 +304,8 @@ mod tests {
         submitted: u64,
         outstanding: VecDeque<u64>,
         fails: bool,
+        // Before the first message.
+        delay: Duration,
     }
 
     impl Initiator for Nothing {
@@ -265,6 +314,7 @@ mod tests {
         }
 
         fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
+            thread::sleep(std::mem::take(&mut self.delay));
             self.submitted += 1;
             self.outstanding.push_back(operation.token);
             Ok(())
@@ -301,7 +351,7 @@ mod tests {
                 stop: Stop::Messages(messages),
                 least_messages: messages,
                 warm_up: WarmUp { messages: 2, ..WarmUp::default() },
-                patience: Patience(std::time::Duration::from_secs(1)),
+                patience: Patience(Duration::from_secs(1)),
             },
         }
     }
@@ -312,6 +362,7 @@ mod tests {
                 submitted: 0,
                 outstanding: VecDeque::new(),
                 fails: index == failing,
+                delay: Duration::ZERO,
             })
             .collect()
     }
@@ -326,6 +377,20 @@ mod tests {
             assert_eq!(driven.round_trips.len(), samples);
             assert!(driven.loops.elapsed > 0);
             assert_eq!(driven.settings["threads"], "3");
+        }
+    }
+
+    /// What others did while one was not warm yet is in no figure.
+    #[test]
+    fn the_timed_part_begins_for_all_at_once() {
+        const DELAY: Duration = Duration::from_secs(1);
+        let clock = TscClock::new();
+        for pattern in [Pattern::Latency, Pattern::Rate, Pattern::Calls] {
+            let mut initiators = initiators(9);
+            initiators[1].delay = DELAY;
+            let driven = drive(&clock, &slice(pattern, 30), initiators, || Ok(())).unwrap().0;
+            assert_eq!(driven.loops.timed, 30);
+            assert!(u128::from(driven.loops.elapsed) < DELAY.as_nanos(), "{:?}", driven.loops);
         }
     }
 
