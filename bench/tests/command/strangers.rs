@@ -299,6 +299,42 @@ fn a_plan_beyond_the_servers_limits_is_refused_and_the_conversation_goes_on() {
     server.serves();
 }
 
+/// A plan of tensors that would have the server compute or hold more than a test can be.
+#[test]
+fn a_plan_of_tensors_beyond_the_servers_limits_is_refused() {
+    let server = Server::start();
+    let mut rogue = Rogue::welcome(&server);
+    let tensors = |lengths: Value| json!({ "model": "own", "lengths": lengths, "coalesce": "no", "assign": true });
+    for (pattern, size, (servers, workers), tensors, word) in [
+        ("tensor-push", 3, (u32::MAX, 1), tensors(json!([1, 2])), "from 1 to 64"),
+        ("tensor-push", 3, (1, u32::MAX), tensors(json!([1, 2])), "from 1 to 64"),
+        ("tensor-push", 3, (0, 1), tensors(json!([1, 2])), "from 1 to 64"),
+        ("tensor-push", 3, (3, 1), tensors(json!([1, 2])), "--servers 2"),
+        ("tensor-push", 3, (1, 1), tensors(json!([1, 1])), "do not make up 3 B"),
+        ("tensor-push", u64::MAX, (1, 1), tensors(json!([u64::MAX, 1])), "do not make up"),
+        ("tensor-fetch", 1 << 40, (1, 1), tensors(json!([1u64 << 40])), "no memory"),
+        ("tensor-fetch", 3, (1, 1), tensors(json!([0, 3])), "none empty"),
+        ("tensor-fetch", 3, (1, 1), Value::Null, "belong to the pattern tensor"),
+        ("ps", 3, (1, 1), tensors(json!([1, 2])), "belong to the pattern tensor"),
+    ] {
+        let mut cell = json!({
+            "transport": "tcp@loopback", "pattern": pattern, "size": size, "tensors": tensors,
+            "roles": { "servers": servers, "workers": workers },
+        });
+        if pattern == "ps" {
+            cell["reply"] = json!(1);
+        }
+        rogue.say(&json!({ "prepare": {
+            "cell": cell, "depth": 1, "seed": 1, "cpu": null, "offers": [on_loopback()],
+        }}));
+        let refused = rogue.hear().unwrap();
+        let reason = refused["refused"]["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains(word), "no `{word}` in {refused}");
+    }
+    drop(rogue);
+    server.serves();
+}
+
 /// A size that the server has no memory for is the client's misfortune, not the server's end.
 #[test]
 fn a_plan_beyond_the_servers_memory_does_not_end_it() {

@@ -115,6 +115,29 @@ fn a_call_is_answered_with_what_was_settled_and_any_number_are_under_way() {
 }
 
 #[test]
+fn a_call_is_answered_by_what_it_asks_for_or_refused() {
+    for tuning in profiles() {
+        let options = ListenOptions::new("127.0.0.1:0".parse().unwrap());
+        let answer = |request: &[u8]| match request {
+            [size] => Ok(pattern(usize::from(*size)).into()),
+            _ => Err("one byte says how many".to_owned()),
+        };
+        let server = Running::start_with(&options, &tuning, Observer::new().answer_with(answer));
+        run(async {
+            let client = connect(&server, &tuning).await;
+            for size in [0u8, 7, 255] {
+                let reply = client.call(vec![size]).await.unwrap();
+                assert!(reply == pattern(usize::from(size)));
+            }
+            let refused = client.call(vec![1, 2]).await.unwrap_err().to_string();
+            assert!(refused.contains("one byte says how many"), "{refused}");
+            assert_eq!(client.call(vec![3]).await.unwrap().len(), 3, "the connection goes on");
+        });
+        assert_eq!(server.observer.called().messages, 5);
+    }
+}
+
+#[test]
 fn without_a_reply_a_call_is_answered_with_nothing() {
     let tuning = Tuning::tuned(8, 1).unwrap();
     let server = Running::start(&tuning);
