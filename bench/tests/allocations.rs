@@ -10,16 +10,16 @@ use std::time::Duration;
 use allocation_counter::measure;
 use fabricbench::{
     clock::{Clock, TscClock, VirtualClock},
-    engine::{Task, WarmUp, measure_bandwidth, measure_latency},
+    engine::{Task, WarmUp, measure_bandwidth, measure_calls, measure_latency},
     plan::{Cell, Pattern, Payload, Service, Stop, TransportName, VerbsName, VerbsOperation},
     stats::Histogram,
     transport::{
-        Answer, Initiator, Opening as _, Patience, Pieces, Responder as _, StopReason, StopSignal,
+        Answer, Initiator, Opening as _, Patience, Pieces, Responder, StopReason, StopSignal,
         VerbsSettings,
         fake::{FakeInitiator, Step},
         verbs::{
-            Ask, Pair, PairPlan, Ping, Push, VerbsInitiator, VerbsOpening, VerbsPort,
-            VerbsResponder,
+            Ask, Pair, PairPlan, Ping, Push, VerbsCallsOpening, VerbsInitiator, VerbsOpening,
+            VerbsPort, VerbsResponder, VerbsServer,
         },
     },
 };
@@ -45,12 +45,14 @@ fn loop_allocates(
 ) -> u64 {
     let mut histogram = Histogram::new();
     let task = task(messages);
-    let info = measure(|| {
-        if pattern == Pattern::Latency {
+    let info = measure(|| match pattern {
+        Pattern::Latency => {
             measure_latency(initiator, clock, &task, &mut histogram, || {}).map(drop).unwrap();
-        } else {
-            measure_bandwidth(initiator, clock, &task, || {}).map(drop).unwrap();
         }
+        Pattern::Calls => {
+            measure_calls(initiator, clock, &task, &mut histogram, || {}).map(drop).unwrap();
+        }
+        _ => measure_bandwidth(initiator, clock, &task, || {}).map(drop).unwrap(),
     });
     info.count_total
 }
@@ -84,8 +86,28 @@ fn over_verbs<I: VerbsInitiator>(plan: &PairPlan, messages: u64) -> (u64, u64) {
     let stop = StopSignal::new();
     let (answer, client) = (there.endpoint(), here.endpoint());
     let responder = Box::new(VerbsResponder::connect(there, &client).unwrap());
-    let opening = VerbsOpening::<I>::new(here, plan.settings.clone(), stop.clone());
-    let mut initiator = opening.connect(&Answer::Verbs(answer)).unwrap();
+    let opening = VerbsOpening::<I>::new(here, plan.settings.clone(), stop);
+    passes(plan, messages, responder, opening.connect(&Answer::Verbs(answer)).unwrap())
+}
+
+/// The same while so many calls are made.
+fn of_calls(plan: &PairPlan, messages: u64) -> (u64, u64) {
+    let open = || VerbsPort::open(&plan.settings).unwrap();
+    let there = Pair::open(&open(), plan.clone().of_responder()).unwrap();
+    let here = Pair::open(&open(), plan.clone()).unwrap();
+    let (answer, client) = (there.endpoint(), here.endpoint());
+    let server = Box::new(VerbsServer::connect(there, 0, &[client]).unwrap());
+    let opening = VerbsCallsOpening::new(here, plan.settings.clone(), StopSignal::new());
+    passes(plan, messages, server, opening.connect(&Answer::Verbs(answer)).unwrap())
+}
+
+/// The same of this client and server.
+fn passes(
+    plan: &PairPlan,
+    messages: u64,
+    responder: Box<impl Responder>,
+    mut initiator: impl Initiator,
+) -> (u64, u64) {
     let clock = TscClock::new();
     let ended = StopSignal::new();
     std::thread::scope(|scope| {
@@ -113,13 +135,19 @@ fn plan(service: Service, operation: VerbsOperation, pattern: Pattern) -> PairPl
         payload: Payload::new(7),
         depth: 32,
         settings: VerbsSettings::default(),
+        answers: false,
     }
 }
 
 /// Neither side of `plan` allocates more for more messages.
 #[track_caller]
 fn holds<I: VerbsInitiator>(plan: &PairPlan) {
-    let [few, many] = RUNS.map(|messages| over_verbs::<I>(plan, messages));
+    holds_by(plan, over_verbs::<I>);
+}
+
+#[track_caller]
+fn holds_by(plan: &PairPlan, allocations: fn(&PairPlan, u64) -> (u64, u64)) {
+    let [few, many] = RUNS.map(|messages| allocations(plan, messages));
     assert_eq!(few, many, "{}, {:?}", plan.cell, plan.settings);
     // The first message is looked at, and so is what is confirmed.
     assert!(few.0.max(few.1) < 40, "{}: {few:?}", plan.cell);
@@ -172,4 +200,17 @@ fn a_push_over_verbs_allocates_nothing_for_a_message() {
     let mut pieces = plan(Service::Rc, Send, Pattern::Bandwidth);
     pieces.settings.pieces = Pieces::Of(24);
     holds::<Push<false>>(&pieces);
+}
+
+#[test]
+fn calls_over_verbs_allocate_nothing_for_a_message() {
+    if !is_there() {
+        return;
+    }
+    use VerbsOperation::{Send, Write, WriteImm};
+    for operation in [Write, WriteImm, Send] {
+        let mut plan = plan(Service::Rc, operation, Pattern::Calls);
+        plan.depth = 5;
+        holds_by(&plan, of_calls);
+    }
 }

@@ -24,6 +24,8 @@ mod pair;
 mod axes;
 #[path = "rdma/buffers.rs"]
 mod buffers;
+#[path = "rdma/calls.rs"]
+mod calls;
 #[path = "rdma/interface.rs"]
 mod interface;
 #[path = "rdma/limits.rs"]

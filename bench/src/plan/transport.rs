@@ -95,7 +95,7 @@ impl TransportName {
     #[must_use]
     pub fn patterns(&self) -> &'static [Pattern] {
         match self {
-            Self::Verbs(verbs) => verbs.operation.patterns(),
+            Self::Verbs(verbs) => verbs.operation.patterns(verbs.service),
             Self::Grpc(..) | Self::Tcp(_) => &[
                 Pattern::Latency,
                 Pattern::Bandwidth,

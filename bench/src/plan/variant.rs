@@ -80,7 +80,7 @@ const TABLE: [Row; 19] = [
     (Axis::RxDepth, "rx-depth", |transport, pattern| {
         is_pipelined(transport, pattern) && is_received(transport)
     }),
-    (Axis::Srq, "srq", |transport, _| is_received(transport)),
+    (Axis::Srq, "srq", |transport, pattern| is_received(transport) && !pattern.is_called()),
     (Axis::Completions, "completions", is_verbs),
     (Axis::Mtu, "mtu", is_verbs),
     (Axis::Post, "post", is_verbs),
@@ -124,7 +124,7 @@ fn has_depth(transport: &TransportName, pattern: Pattern) -> bool {
 }
 
 fn is_pipelined(transport: &TransportName, pattern: Pattern) -> bool {
-    is_verbs(transport, pattern) && pattern != Pattern::Latency
+    is_verbs(transport, pattern) && pattern != Pattern::Latency && !pattern.is_called()
 }
 
 fn is_listed(transport: &TransportName, pattern: Pattern) -> bool {

@@ -83,10 +83,13 @@ pub enum VerbsOperation {
 /// Bytes that an atomic works on.
 pub const ATOMIC_BYTES: u64 = 8;
 
-use Pattern::{Bandwidth, Bidirectional, Fetch, Latency, Rate};
+use Pattern::{Bandwidth, Bidirectional, Calls, Fetch, Latency, Ps, Rate};
 use VerbsOperation as Op;
 
-const PUSHED: &[Pattern] = &[Latency, Bandwidth, Bidirectional, Rate];
+const PUSHED: &[Pattern] = &[Latency, Bandwidth, Bidirectional, Rate, Calls, Ps];
+
+/// Those of a service that loses messages: a call whose request or reply is lost has no end.
+const PUSHED_AND_LOST: &[Pattern] = &[Latency, Bandwidth, Bidirectional, Rate];
 
 type Row = (Op, &'static str, OperationKind, &'static [Pattern]);
 
@@ -130,10 +133,13 @@ impl VerbsOperation {
         service.transport().supports(self.row().2)
     }
 
-    /// The patterns it can be measured in.
+    /// The patterns it can be measured in, over `service`.
     #[must_use]
-    pub fn patterns(self) -> &'static [Pattern] {
-        self.row().3
+    pub fn patterns(self, service: Service) -> &'static [Pattern] {
+        match self.row().3 {
+            PUSHED if service.is_lossy() => PUSHED_AND_LOST,
+            patterns => patterns,
+        }
     }
 
     /// Whether the far side's processor takes no part: the initiator alone moves the data.

@@ -30,7 +30,9 @@ pub(super) struct Found {
 
 /// Whether there is anything to search for.
 pub(super) fn applies(cell: &Cell) -> bool {
-    matches!(cell.transport, TransportName::Verbs(_)) && cell.pattern != Pattern::Latency
+    matches!(cell.transport, TransportName::Verbs(_))
+        && cell.pattern != Pattern::Latency
+        && !cell.pattern.is_called()
 }
 
 /// Searches one setting after the other, each with the best of those before: the post list first,

@@ -27,7 +27,9 @@ use crate::{
         TransportError, VerbsSettings,
         grpc::{GrpcCalls, GrpcCallsOpening, GrpcOpening, GrpcTensors, tuning},
         tcp::{TcpCalls, TcpCallsOpening, TcpOpening, TcpTensors},
-        verbs::{Ask, Pair, PairPlan, Ping, Push, VerbsOpening, VerbsPort},
+        verbs::{
+            Ask, Pair, PairPlan, Ping, Push, VerbsCalls, VerbsCallsOpening, VerbsOpening, VerbsPort,
+        },
     },
 };
 
@@ -97,6 +99,7 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
             payload: Payload::new(slice.seed),
             depth: slice.depth,
             settings: VerbsTuning::apply(slice.tuning, &settings.verbs),
+            answers: false,
         };
         // For this cell only: others have no device to be near to.
         let kept = match self.affinity.client {
@@ -129,9 +132,12 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
                 let openings = openings::<Push<true>>(pairs, &peer, &stop);
                 self.run(conversation, slice, openings, path)
             }
-            // A place for it: as yet, `TransportName::patterns` has no calls for verbs.
-            (Pattern::Calls | Pattern::Ps | Pattern::TensorPush | Pattern::TensorFetch, _) => {
-                Err(SliceError::Unsupported("verbs are not measured in calls".to_owned()))
+            (Pattern::Calls | Pattern::Ps, _) => {
+                self.calls_over_verbs(conversation, slice, pairs, (&peer, &stop), path)
+            }
+            // A place for it: as yet, `TransportName::patterns` has no tensors for verbs.
+            (Pattern::TensorPush | Pattern::TensorFetch, _) => {
+                Err(SliceError::Unsupported("verbs are not measured with tensors".to_owned()))
             }
             (Pattern::Bandwidth | Pattern::Fetch | Pattern::Rate, _) => {
                 let openings = openings::<Push<false>>(pairs, &peer, &stop);
@@ -143,6 +149,32 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
             measured.settings.insert("client processors".to_owned(), kept.to_string());
         }
         Ok(measured)
+    }
+
+    /// Each pair makes calls: to a server of its own, or as a worker to all parameter servers.
+    fn calls_over_verbs(
+        &self,
+        conversation: &mut impl Conversation,
+        slice: &Slice,
+        pairs: Vec<Pair>,
+        (peer, stop): (&VerbsSettings, &StopSignal),
+        path: Path,
+    ) -> Result<SliceRecord, SliceError> {
+        let Some(roles) = slice.cell.roles else {
+            let opening = |pair| VerbsCallsOpening::new(pair, peer.clone(), stop.clone());
+            let openings = pairs.into_iter().map(opening).collect();
+            return self.run(conversation, slice, openings, path);
+        };
+        let servers = 0..roles.servers;
+        let offers = servers.map(|server| VerbsCalls::offer(&pairs, server, peer)).collect();
+        let workers = |answers: &[Answer]| {
+            expect(roles.servers as usize, answers)?;
+            let worker = |(number, pair)| {
+                VerbsCalls::to_all(pair, answers, number, stop.clone()).map_err(SliceError::from)
+            };
+            pairs.into_iter().enumerate().map(worker).collect()
+        };
+        self.run_by(conversation, slice, offers, workers, path)
     }
 
     /// A pair for each thread, all but the first on a context of its own.

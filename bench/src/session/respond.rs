@@ -13,14 +13,14 @@ use super::{
 };
 use crate::{
     observe::{self, CpuTime, PathWatch, Payload as PayloadMoved, PeakMemory, RunDelay},
-    plan::{Cell, Payload, TransportName},
+    plan::{Cell, Payload, TransportName, VerbsName},
     report::{Path, TcpSide},
     transport::{
         Answer, MOST_CONNECTIONS, Offer, Received, Responder, ServerMarks, StopReason, StopSignal,
-        TensorSide, TransportError, admit_tensors,
+        TensorSide, TransportError, VerbsSettings, admit_tensors,
         grpc::{GrpcResponder, GrpcTensorResponder, MOST_RUNTIME_THREADS},
         tcp::TcpResponder,
-        verbs::{ManagedResponder, Pair, PairPlan, VerbsPort, VerbsResponder},
+        verbs::{ManagedResponder, Pair, PairPlan, VerbsPort, VerbsResponder, VerbsServer},
     },
 };
 
@@ -180,25 +180,15 @@ struct Ready {
 
 /// The responder of the offer number `index`, which of parameter servers is that of the server.
 fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, TransportError> {
-    let Order { here, cell, depth, payload, stop, marks } = order;
+    let Order { here, cell, depth, payload, marks, .. } = order;
     let (mut device, mut near) = (None, None);
     let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
         match (&cell.transport, offer) {
-            (TransportName::Verbs(verbs), Offer::Verbs { endpoint, settings }) => {
-                settings.check().map_err(TransportError::Failed)?;
-                let port = VerbsPort::open(settings)?;
-                near = port.processors(&settings.memory);
-                let never = StopSignal::new();
-                let stop = (*stop).clone();
-                device = Some(DeviceWatch::begin(port.context.clone(), stop, never)?);
-                let plan = PairPlan {
-                    cell: (*cell).clone(),
-                    verbs: *verbs,
-                    payload: payload.clone(),
-                    depth: *depth,
-                    settings: settings.as_ref().clone(),
-                };
-                let pair = Pair::open(&port, plan.of_responder())?;
+            (TransportName::Verbs(verbs), Offer::Verbs { endpoint, settings })
+                if !cell.pattern.is_called() =>
+            {
+                let FarPair { port, pair, device: watch } = open(order, *verbs, settings)?;
+                (device, near) = (Some(watch), port.processors(&settings.memory));
                 let path = port.path(Some(pair.agreed_mtu(endpoint)));
                 let own = pair.endpoint();
                 if settings.manager {
@@ -208,6 +198,24 @@ fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, Tran
                     let responder = VerbsResponder::connect(pair, endpoint)?;
                     (Answer::Verbs(own), path, Box::new(responder))
                 }
+            }
+            (TransportName::Verbs(verbs), Offer::VerbsServer { server, workers, settings })
+                if cell.pattern.is_called() =>
+            {
+                let planned = cell.roles.map_or(1, |roles| roles.workers);
+                let Some(first) = workers.first().filter(|_| workers.len() == planned as usize)
+                else {
+                    return Err(TransportError::Failed(format!(
+                        "{} workers where {planned} are planned",
+                        workers.len()
+                    )));
+                };
+                let FarPair { port, pair, device: watch } = open(order, *verbs, settings)?;
+                (device, near) = (Some(watch), port.processors(&settings.memory));
+                let path = port.path(Some(pair.agreed_mtu(first)));
+                let own = pair.endpoint();
+                let server = VerbsServer::connect(pair, *server, workers)?;
+                (Answer::Verbs(own), path, Box::new(server))
             }
             (TransportName::Grpc(kind, _), Offer::Tcp(wish)) if cell.pattern.is_of_tensors() => {
                 let payload = payload.clone();
@@ -236,6 +244,34 @@ fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, Tran
             }
         };
     Ok(Ready { answer, path, responder, device, near })
+}
+
+/// The server's pair, not connected, on a device that is watched.
+struct FarPair {
+    port: VerbsPort,
+    pair: Pair,
+    device: DeviceWatch,
+}
+
+fn open(
+    order: &Order<'_>,
+    verbs: VerbsName,
+    settings: &VerbsSettings,
+) -> Result<FarPair, TransportError> {
+    settings.check().map_err(TransportError::Failed)?;
+    let port = VerbsPort::open(settings)?;
+    let never = StopSignal::new();
+    let device = DeviceWatch::begin(port.context.clone(), order.stop.clone(), never)?;
+    let plan = PairPlan {
+        cell: order.cell.clone(),
+        verbs,
+        payload: order.payload.clone(),
+        depth: order.depth,
+        settings: settings.clone(),
+        answers: true,
+    };
+    let pair = Pair::open(&port, plan.of_responder())?;
+    Ok(FarPair { port, pair, device })
 }
 
 impl Serving {

@@ -20,6 +20,15 @@ pub enum Offer {
         /// What the server is to use on its side.
         settings: Box<VerbsSettings>,
     },
+    /// The queue pairs of all who will call one server.
+    VerbsServer {
+        /// Which server it is to be, from 0.
+        server: u32,
+        /// Of each caller its parameters, with the one queue pair that is for this server.
+        workers: Vec<VerbsEndpoint>,
+        /// What the server is to use on its side.
+        settings: Box<VerbsSettings>,
+    },
     /// A wish for a listener; gRPC and TCP are told apart by the cell's transport.
     Tcp(TcpEndpoint),
 }
@@ -41,7 +50,7 @@ impl Offer {
     pub fn connections(&self) -> u64 {
         match self {
             Self::Tcp(wish) => wish.connections.into(),
-            Self::Verbs { .. } => 0,
+            Self::Verbs { .. } | Self::VerbsServer { .. } => 0,
         }
     }
 
@@ -50,7 +59,7 @@ impl Offer {
     pub fn runtime_threads(&self) -> u64 {
         match self {
             Self::Tcp(wish) => wish.grpc.server_runtime.threads(),
-            Self::Verbs { .. } => 0,
+            Self::Verbs { .. } | Self::VerbsServer { .. } => 0,
         }
     }
 }
@@ -59,7 +68,7 @@ impl Offer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// A queue pair, connected to the client's.
+    /// Queue pairs, connected to the client's: of a server of calls one to each who calls, in their order.
     Verbs(VerbsEndpoint),
     /// Queue pairs that wait for the client's by the RDMA connection manager.
     Managed {

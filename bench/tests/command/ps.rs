@@ -76,14 +76,15 @@ fn what_makes_no_sense_is_refused() {
         ("--pattern bandwidth --buffers 2 --buffers 2", "--buffers 2 is given twice"),
         ("--pattern ps --workers 3 -n 6", "give 9 at least"),
         ("--pattern ps --servers 64 --workers 64", "4096 connections"),
-        ("--pattern ps --transport verbs-send", "not measured in the pattern ps"),
+        ("--pattern ps --transport verbs-read", "not measured in the pattern ps"),
     ] {
         let refused = run(&format!("run {options}"));
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains(word), "{refused:?}");
     }
-    let finished = run("run --transport verbs-send,tcp@lo --pattern ps -s 64 -n 5 --format json");
+    let finished =
+        run("run --transport verbs-uc-send,tcp@lo --pattern ps -s 64 -n 5 --format json");
     let document = Document::read(&finished.stdout);
-    let words = ["verbs-send is not measured in the pattern ps"];
-    without_figures(document.cell("verbs-send", "ps", 64), "unsupported", &words);
+    let words = ["verbs-uc-send is not measured in the pattern ps"];
+    without_figures(document.cell("verbs-uc-send", "ps", 64), "unsupported", &words);
 }

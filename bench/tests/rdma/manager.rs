@@ -175,6 +175,7 @@ fn a_stranger_is_refused_and_the_client_served() {
         payload: Payload::new(7),
         depth: 1,
         settings: settings.clone(),
+        answers: false,
     };
     let (near, far) = (Pair::open(&port, plan.clone()).unwrap(), Pair::open(&port, plan).unwrap());
     let endpoint = far.endpoint();

@@ -3,7 +3,7 @@
 use super::RunArguments;
 use crate::{
     observe::is_emulated_machine,
-    plan::{Axis, Cell, Plan, TransportName},
+    plan::{Axis, Cell, Plan, Roles, TransportName},
     session::{Host, Variants},
     transport::{CompletionMode, verbs::largest_moderation},
 };
@@ -34,7 +34,7 @@ pub(in crate::cli) fn warnings(here: &Host, there: &Host, threads: u32) -> Vec<S
     {
         warnings.push(format!(
             "{wanted} verbs threads poll on {had} processors: they wait for one another's turn, which \
-             the figures show and not the fabric; use fewer --threads, or -e"
+             the figures show and not the fabric; use fewer --threads or --workers, or -e"
         ));
     }
     warnings
@@ -43,9 +43,14 @@ pub(in crate::cli) fn warnings(here: &Host, there: &Host, threads: u32) -> Vec<S
 /// The most threads that wait for verbs on one side without giving up their processor.
 pub(super) fn most_polling(plan: &Plan, variants: &Variants) -> u32 {
     let verbs = plan.cells.iter().filter(|cell| matches!(cell.transport, TransportName::Verbs(_)));
-    let settings = verbs.map(|cell| variants.of(&cell.variant));
-    let polling = settings.filter(|settings| settings.verbs.completions == CompletionMode::Poll);
-    polling.map(|settings| settings.threads).max().unwrap_or(0)
+    let settings = verbs.map(|cell| (variants.of(&cell.variant), cell.roles));
+    let polling =
+        settings.filter(|(settings, _)| settings.verbs.completions == CompletionMode::Poll);
+    let threads = polling.map(|(settings, roles)| match roles {
+        Some(Roles { servers, workers }) => servers.max(workers),
+        None => settings.threads,
+    });
+    threads.max().unwrap_or(0)
 }
 
 /// Completion moderation that was asked for and is not had: a quarter of the depth is the most.

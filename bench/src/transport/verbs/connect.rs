@@ -4,7 +4,10 @@ use fabricbench_verbs::{
     Access, AddressHandle, ConnectOptions, DEFAULT_QKEY, Endpoint, Gid, Mtu, cm,
 };
 
-use super::{Pair, PairPlan, PeerRegions, failed, layout::Area};
+use super::{
+    Pair, PairPlan, PeerRegions, failed,
+    layout::{Area, Layout},
+};
 use crate::{
     plan::Service,
     transport::{QueuePairEnd, TransportError, VerbsEndpoint},
@@ -35,15 +38,7 @@ impl Pair {
 
     /// Refuses a peer that does not fit: with less memory, or another number of queue pairs.
     pub(super) fn admit_peer(&mut self, peer: &VerbsEndpoint) -> Result<(), TransportError> {
-        for (area, offered) in [(Area::Host, peer.host), (Area::Messages, peer.messages)] {
-            let taken = self.layout.length(area);
-            if offered.length < taken as u64 {
-                return Err(failed(format!(
-                    "the peer offers {} B of memory where the test takes {taken}",
-                    offered.length
-                )));
-            }
-        }
+        has_room(peer, &self.layout)?;
         if peer.queue_pairs.len() != self.lanes.len() {
             return Err(failed(format!(
                 "the peer has {} queue pairs and this side {}",
@@ -66,21 +61,12 @@ impl Pair {
         let mut handle = None;
         for (index, end) in peer.queue_pairs.iter().enumerate() {
             let Some(lane) = self.lanes.get(index) else { continue };
-            let (port, gid, options) = (&self.port.port, &self.port.gid, &self.options);
-            let remote = Endpoint {
-                qpn: end.number & 0x00ff_ffff,
-                psn: end.packet_sequence & 0x00ff_ffff,
-                lid: peer.lid,
-                gid: Gid(peer.gid),
-                path_mtu: peer.path_mtu,
-                responder_resources: peer.responder_resources,
-            };
+            let remote = remote(peer, end);
             if self.plan.verbs.service != Service::Ud {
-                lane.queue_pair
-                    .connect(port, gid, &lane.local, &remote, options)
-                    .map_err(failed)?;
+                self.connect_to(index, &remote)?;
                 continue;
             }
+            let (port, gid, options) = (&self.port.port, &self.port.gid, &self.options);
             let handle = match &handle {
                 Some(handle) => handle,
                 None => {
@@ -92,6 +78,38 @@ impl Pair {
             self.activate(index, handle, remote.qpn, self.options.qkey)?;
         }
         Ok(regions(peer))
+    }
+
+    /// Connects each lane to another of `peers`, to that of its queue pairs with the number `which`, for
+    /// calls; returns the memories of each.
+    ///
+    /// # Errors
+    /// As [`Pair::connect`].
+    pub(super) fn connect_called(
+        &mut self,
+        peers: &[&VerbsEndpoint],
+        which: usize,
+    ) -> Result<Vec<PeerRegions>, TransportError> {
+        let (made, lanes) = (peers.len(), self.lanes.len());
+        let theirs = self.plan.peer_layout()?;
+        let without =
+            || failed(format!("{made} peers, some of them without a queue pair, for {lanes}"));
+        if made != lanes {
+            return Err(without());
+        }
+        for (index, peer) in peers.iter().enumerate() {
+            has_room(peer, &theirs)?;
+            let end = peer.queue_pairs.get(which).ok_or_else(without)?;
+            self.connect_to(index, &remote(peer, end))?;
+            self.peer_memory.clone_from(&peer.memory);
+        }
+        Ok(peers.iter().map(|peer| regions(peer)).collect())
+    }
+
+    fn connect_to(&self, lane: usize, remote: &Endpoint) -> Result<(), TransportError> {
+        let Some(lane) = self.lanes.get(lane) else { return Ok(()) };
+        let (port, gid, options) = (&self.port.port, &self.port.gid, &self.options);
+        lane.queue_pair.connect(port, gid, &lane.local, remote, options).map_err(failed)
     }
 
     /// Makes a queue pair for datagrams ready, to send to the one with this number.
@@ -113,6 +131,32 @@ impl Pair {
     pub fn agreed_mtu(&self, peer: &VerbsEndpoint) -> u32 {
         let asked = self.plan.settings.path_mtu.unwrap_or(u32::MAX);
         self.endpoint().path_mtu.min(peer.path_mtu).min(asked)
+    }
+}
+
+/// Refuses a peer that has less memory than `layout`, its own, takes.
+fn has_room(peer: &VerbsEndpoint, layout: &Layout) -> Result<(), TransportError> {
+    for (area, offered) in [(Area::Host, peer.host), (Area::Messages, peer.messages)] {
+        let taken = layout.length(area);
+        if offered.length < taken as u64 {
+            return Err(failed(format!(
+                "the peer offers {} B of memory where the test takes {taken}",
+                offered.length
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A queue pair of a peer, as a connection must know it.
+fn remote(peer: &VerbsEndpoint, end: &QueuePairEnd) -> Endpoint {
+    Endpoint {
+        qpn: end.number & 0x00ff_ffff,
+        psn: end.packet_sequence & 0x00ff_ffff,
+        lid: peer.lid,
+        gid: Gid(peer.gid),
+        path_mtu: peer.path_mtu,
+        responder_resources: peer.responder_resources,
     }
 }
 

@@ -89,7 +89,7 @@ mod tests {
             buffers: Some(spec.buffers(100, 1)),
             ..Cell::new(transport, Pattern::Rate, 100)
         };
-        PairPlan { cell, verbs, payload: Payload::new(1), depth: 8, settings }
+        PairPlan { cell, verbs, payload: Payload::new(1), depth: 8, settings, answers: false }
     }
 
     fn refused(plan: &PairPlan, piece: u32) -> Option<String> {

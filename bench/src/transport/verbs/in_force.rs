@@ -63,7 +63,7 @@ impl Pair {
         match self.plan.cell.pattern {
             // Its pieces take many places, which are to come free with each.
             Pattern::Latency if self.message.is_split() => 1,
-            Pattern::Latency => PINGS_PER_SIGNAL,
+            Pattern::Latency | Pattern::Calls | Pattern::Ps => PINGS_PER_SIGNAL,
             _ => {
                 let most = largest_moderation(self.plan.depth);
                 self.plan.settings.completion_moderation.clamp(1, most)

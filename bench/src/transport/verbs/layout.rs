@@ -60,6 +60,10 @@ pub(super) struct Shape<'a> {
     pub(super) size: usize,
     /// Bytes of each of the buffers that it is sent from; empty: of one.
     pub(super) buffers: &'a [u64],
+    /// Bytes that are written here, or come back: of a message, or of its answer.
+    pub(super) target: usize,
+    /// Messages of a lane that lie apart, with a target each.
+    pub(super) slots: u32,
     /// Bytes of a message, or of a piece of it, that a receive takes: none where it is written.
     pub(super) received: u32,
     /// Bytes before them.
@@ -89,6 +93,7 @@ pub(super) struct Layout {
     buffers: Box<[Buffer]>,
     source: usize,
     target: usize,
+    slots: usize,
     lanes: usize,
     watched: bool,
 }
@@ -109,8 +114,9 @@ impl Layout {
     pub(super) fn new(shape: &Shape<'_>) -> Result<Self, TransportError> {
         let Shape { size, header, watched, .. } = *shape;
         let (receives, lanes) = (shape.receives as usize, shape.lanes as usize);
+        let slots = shape.slots.max(1) as usize;
         let slot = (shape.received as usize).max(CONTROL_BYTES) + header;
-        let align = alignment(size);
+        let align = alignment(size.max(shape.target));
         let Some(slot) = slot.checked_next_multiple_of(align) else {
             return Err(no_memory(lanes, size));
         };
@@ -123,9 +129,10 @@ impl Layout {
         let end = buffers.as_deref().and_then(<[_]>::last).map(|last| last.offset + last.length);
         let whole = |bytes: usize| bytes.max(1).checked_next_multiple_of(align);
         // A result of an atomic is no longer than a line.
-        let (source, target) = (end.and_then(whole), whole(size));
+        let (source, target) = (end.and_then(whole), whole(shape.target));
         let length = source.zip(target).and_then(|(source, target)| {
-            let others = source.checked_add(target)?.checked_add(2 * align)?;
+            let slots = source.checked_add(target)?.checked_mul(slots)?;
+            let others = slots.checked_add(2 * align)?;
             let lane = slot.checked_mul(apart + ring)?.checked_add(others)?;
             lane.checked_mul(lanes)?.checked_add(LINE)
         });
@@ -134,7 +141,19 @@ impl Layout {
         else {
             return Err(no_memory(lanes, size));
         };
-        Ok(Self { align, slot, apart, ring, header, buffers, source, target, lanes, watched })
+        Ok(Self {
+            align,
+            slot,
+            apart,
+            ring,
+            header,
+            buffers,
+            source,
+            target,
+            slots,
+            lanes,
+            watched,
+        })
     }
 
     /// Bytes of a lane's receives.
@@ -144,12 +163,13 @@ impl Layout {
 
     /// Where a lane's part of a memory begins.
     fn lane(&self, area: Area, lane: usize) -> Place {
-        let (host, messages) = (self.receives(), self.source + self.align);
+        let (host, messages) = (self.receives(), self.source * self.slots + self.align);
+        let targets = self.target * self.slots;
         let bytes = match (area, self.watched) {
-            (Area::Host, true) => host + self.target,
+            (Area::Host, true) => host + targets,
             (Area::Host, false) => host,
             (Area::Messages, true) => messages,
-            (Area::Messages, false) => messages + self.target,
+            (Area::Messages, false) => messages + targets,
         };
         Place { area, offset: lane * bytes }
     }
@@ -193,38 +213,53 @@ impl Layout {
 
     /// Where a lane's writes, reads and results of atomics land.
     pub(super) fn target(&self, lane: usize) -> Place {
-        if self.watched {
+        self.target_in(lane, 0)
+    }
+
+    /// The same of the message in a slot.
+    pub(super) fn target_in(&self, lane: usize, slot: usize) -> Place {
+        let first = if self.watched {
             self.lane(Area::Host, lane).plus(self.receives())
         } else {
             self.word(lane).plus(self.align)
-        }
+        };
+        first.plus(slot * self.target)
     }
 
     /// The message that a lane sends: its beginning, where it is in several buffers.
     pub(super) fn message(&self, lane: usize) -> Place {
-        self.lane(Area::Messages, lane)
+        self.message_in(lane, 0)
     }
 
-    /// The buffers of the message that a lane sends: where each lies, and which bytes of it are there.
-    pub(super) fn buffers(&self, lane: usize) -> impl Iterator<Item = (Place, Range<usize>)> {
-        let message = self.message(lane);
+    /// The same of the message in a slot.
+    fn message_in(&self, lane: usize, slot: usize) -> Place {
+        self.lane(Area::Messages, lane).plus(slot * self.source)
+    }
+
+    /// The buffers of the message that a lane sends from a slot: where each lies, and which bytes of it
+    /// are there.
+    pub(super) fn buffers(
+        &self,
+        (lane, slot): (usize, usize),
+    ) -> impl Iterator<Item = (Place, Range<usize>)> {
+        let message = self.message_in(lane, slot);
         let buffer = move |buffer: &Buffer| {
             (message.plus(buffer.offset), buffer.begin..buffer.begin + buffer.length)
         };
         self.buffers.iter().map(buffer)
     }
 
-    /// Where the byte at `offset` of the message that a lane sends lies.
-    pub(super) fn message_byte(&self, lane: usize, offset: usize) -> Place {
+    /// Where the byte at `offset` of the message that a lane sends from a slot lies.
+    pub(super) fn message_byte(&self, (lane, slot): (usize, usize), offset: usize) -> Place {
         let after = self.buffers.partition_point(|buffer| buffer.begin <= offset);
         let buffer = self.buffers.get(after.saturating_sub(1));
         let gap = buffer.map_or(0, |buffer| buffer.offset - buffer.begin);
-        self.message(lane).plus(gap + offset)
+        self.message_in(lane, slot).plus(gap + offset)
     }
 
     /// The word that a lane's atomics work on.
     pub(super) fn word(&self, lane: usize) -> Place {
-        self.message(lane).plus(self.source)
+        self.message(lane).plus(self.source * self.slots)
     }
 
     /// Where control messages are sent from.
@@ -275,6 +310,8 @@ mod tests {
     const SHAPE: Shape<'_> = Shape {
         size: 1,
         buffers: &[],
+        target: 1,
+        slots: 1,
         received: 1,
         shared: true,
         header: 0,
@@ -286,7 +323,6 @@ mod tests {
     /// Every place of `layout`, with its length.
     fn places(layout: &Layout, shape: &Shape<'_>) -> Vec<(Place, usize)> {
         let mut places = vec![(layout.control(), CONTROL_BYTES)];
-        let size = shape.size;
         for lane in 0..shape.lanes as usize {
             for number in 0..(layout.apart + layout.ring) as u64 {
                 let (slot, bytes) = (layout.receive(lane, number), layout.receive_bytes() as usize);
@@ -295,8 +331,11 @@ mod tests {
                 assert!(end <= slot.offset + bytes);
                 places.push((slot, bytes));
             }
-            places.extend(layout.buffers(lane).map(|(place, bytes)| (place, bytes.len())));
-            places.push((layout.target(lane), size));
+            for slot in 0..shape.slots as usize {
+                let buffers = layout.buffers((lane, slot));
+                places.extend(buffers.map(|(place, bytes)| (place, bytes.len())));
+                places.push((layout.target_in(lane, slot), shape.target));
+            }
             places.push((layout.word(lane), 8));
             assert_eq!(layout.word(lane).offset % 8, 0);
             assert_eq!(layout.target(lane).offset % 8, 0);
@@ -315,18 +354,28 @@ mod tests {
             Shape { size: 1 << 25, received: 1 << 23, shared: false, receives: 8, ..SHAPE },
             Shape { size: 5005, buffers: &[1, 4096, 8, 900], lanes: 3, watched: true, ..SHAPE },
             Shape { size: 128, buffers: &[64, 64], lanes: 2, ..SHAPE },
+            Shape { size: 5005, buffers: &[5000, 5], lanes: 3, slots: 4, watched: true, ..SHAPE },
+            Shape { size: 7, lanes: 2, slots: 3, ..SHAPE },
         ] {
-            let layout = Layout::new(&shape).unwrap();
-            for area in [Area::Host, Area::Messages] {
-                let mut places = places(&layout, &shape);
-                places.retain(|(place, _)| place.area == area);
-                places.sort_unstable_by_key(|(place, _)| place.offset);
-                for pair in places.windows(2) {
-                    assert!(pair[0].0.offset + pair[0].1 <= pair[1].0.offset, "{pair:?}");
-                }
-                let (last, length) = places.last().unwrap();
-                assert!(last.offset + length <= layout.length(area));
+            let answered = Shape { target: 5000, ..shape };
+            for shape in [Shape { target: shape.size, ..shape }, answered] {
+                apart(&shape);
             }
+        }
+    }
+
+    #[track_caller]
+    fn apart(shape: &Shape<'_>) {
+        let layout = Layout::new(shape).unwrap();
+        for area in [Area::Host, Area::Messages] {
+            let mut places = places(&layout, shape);
+            places.retain(|(place, _)| place.area == area);
+            places.sort_unstable_by_key(|(place, _)| place.offset);
+            for pair in places.windows(2) {
+                assert!(pair[0].0.offset + pair[0].1 <= pair[1].0.offset, "{pair:?}");
+            }
+            let (last, length) = places.last().unwrap();
+            assert!(last.offset + length <= layout.length(area));
         }
     }
 
@@ -334,7 +383,7 @@ mod tests {
     fn what_is_a_page_or_longer_begins_on_one() {
         for size in [PAGE, PAGE + 1, 1 << 20] {
             for watched in [false, true] {
-                let shape = Shape { size, receives: 3, lanes: 2, watched, ..SHAPE };
+                let shape = Shape { size, target: size, receives: 3, lanes: 2, watched, ..SHAPE };
                 let received = u32::try_from(size).unwrap();
                 for shape in [shape, Shape { received, ..shape }] {
                     let layout = Layout::new(&shape).unwrap();
@@ -356,13 +405,13 @@ mod tests {
         let size = 8320;
         let layout = Layout::new(&Shape { size, buffers: &lengths, lanes: 2, ..SHAPE }).unwrap();
         for lane in [0, 1] {
-            let buffers: Vec<_> = layout.buffers(lane).collect();
+            let buffers: Vec<_> = layout.buffers((lane, 0)).collect();
             let mut begin = 0;
             for ((place, bytes), length) in buffers.iter().zip(lengths) {
                 assert_eq!((bytes.start, bytes.len() as u64), (begin, length));
                 assert_eq!(place.offset % alignment(bytes.len()), 0);
                 for offset in bytes.clone() {
-                    assert_eq!(layout.message_byte(lane, offset), place.plus(offset - begin));
+                    assert_eq!(layout.message_byte((lane, 0), offset), place.plus(offset - begin));
                 }
                 begin = bytes.end;
             }
@@ -372,7 +421,7 @@ mod tests {
             }
         }
         let one = Layout::new(&Shape { size, lanes: 2, ..SHAPE }).unwrap();
-        assert_eq!(one.buffers(1).collect::<Vec<_>>(), [(one.message(1), 0..size)]);
+        assert_eq!(one.buffers((1, 0)).collect::<Vec<_>>(), [(one.message(1), 0..size)]);
     }
 
     #[test]

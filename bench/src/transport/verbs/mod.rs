@@ -11,6 +11,8 @@
 //! Reads and atomics: the initiator does all alone, and what it gets back is compared. Atomics count
 //! in a word of the far side, whose final value must be their number.
 
+mod answering;
+mod calls;
 mod connect;
 mod control;
 mod extended;
@@ -33,10 +35,13 @@ mod request;
 mod responder;
 mod sender;
 mod sleep;
+mod slots;
 mod split;
 mod stamp;
 mod word;
 
+pub use answering::VerbsServer;
+pub use calls::{VerbsCalls, VerbsCallsOpening};
 pub use extended::PostMode;
 pub use in_force::largest_moderation;
 pub use manager::ManagedResponder;

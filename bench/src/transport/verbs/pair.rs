@@ -73,6 +73,7 @@ impl Pair {
     /// [`TransportError::Unsupported`] for a message the device cannot carry; else what the verbs
     /// say.
     pub fn open(port: &VerbsPort, mut plan: PairPlan) -> Result<Self, TransportError> {
+        plan.admit_calls()?;
         plan.verbs.operation = plan.noticed();
         let message = port.admit(&plan)?;
         plan.verbs.operation = plan.numbered(&message);
@@ -162,9 +163,11 @@ impl Pair {
         let mut message = zeroed(self.message.size() as u64)?;
         self.plan.payload.fill(&mut message);
         for (index, lane) in self.lanes.iter().enumerate() {
-            for (place, bytes) in self.layout.buffers(index) {
-                let buffer = message.get(bytes).unwrap_or_default();
-                self.regions.copy_in(place, buffer).map_err(failed)?;
+            for slot in 0..self.plan.slots() as usize {
+                for (place, bytes) in self.layout.buffers((index, slot)) {
+                    let buffer = message.get(bytes).unwrap_or_default();
+                    self.regions.copy_in(place, buffer).map_err(failed)?;
+                }
             }
             // The connection manager takes a connection's queue pairs through their states itself.
             if !(self.plan.settings.manager && self.plan.verbs.service == Service::Rc) {

@@ -34,6 +34,8 @@ pub struct PairPlan {
     pub depth: u32,
     /// Options.
     pub settings: VerbsSettings,
+    /// Whether it is the side that answers.
+    pub answers: bool,
 }
 
 impl PairPlan {
@@ -55,15 +57,47 @@ impl PairPlan {
         }
         match self.cell.pattern {
             Pattern::Latency => FEW_RECEIVES,
+            // None that is under way shall find none.
+            Pattern::Calls | Pattern::Ps if self.verbs.operation.takes_receive() => {
+                self.depth.saturating_add(FEW_RECEIVES)
+            }
+            Pattern::Calls | Pattern::Ps => FEW_RECEIVES,
             _ if self.verbs.operation.takes_receive() => self.settings.receive_depth.max(2),
             _ => FEW_RECEIVES,
         }
     }
 
-    /// Queue pairs; a ping-pong has one.
+    /// Bytes of a message that this side sends: a reply, where it answers calls.
+    pub(super) fn outgoing(&self) -> u64 {
+        match self.cell.reply {
+            Some(reply) if self.answers => reply,
+            _ => self.cell.size,
+        }
+    }
+
+    /// Bytes of a message that this side gets.
+    pub(super) fn incoming(&self) -> u64 {
+        match self.cell.reply {
+            Some(reply) if !self.answers => reply,
+            _ => self.cell.size,
+        }
+    }
+
+    /// Places for messages that a lane has at each end: where calls are written one each, for those in
+    /// flight.
+    pub(super) fn slots(&self) -> u32 {
+        let written = self.cell.pattern.is_called() && self.verbs.operation.is_write();
+        if written { self.depth.max(1) } else { 1 }
+    }
+
+    /// Queue pairs; a ping-pong has one, and who makes or answers calls one to each of the others.
     pub(super) fn lanes(&self) -> u32 {
         match self.cell.pattern {
-            Pattern::Latency => 1,
+            Pattern::Latency | Pattern::Calls => 1,
+            Pattern::Ps => {
+                let roles = self.cell.roles.unwrap_or_default();
+                if self.answers { roles.workers } else { roles.servers }
+            }
             _ => self.settings.queue_pairs.max(1),
         }
     }
@@ -71,6 +105,8 @@ impl PairPlan {
     /// Bytes of each buffer that a message is gathered from; empty where it is in one.
     pub(super) fn buffers(&self) -> &[u64] {
         match &self.cell.buffers {
+            // A reply is in one.
+            _ if self.cell.pattern.is_called() && self.answers => &[],
             Some(buffers) if buffers.lengths.len() > 1 => &buffers.lengths,
             _ => &[],
         }
@@ -91,7 +127,9 @@ impl PairPlan {
     pub(super) fn noticed(&self) -> VerbsOperation {
         let polled = self.settings.completions == CompletionMode::Poll;
         match (self.cell.pattern, self.verbs.operation) {
-            (Pattern::Latency, VerbsOperation::Write) if !polled => VerbsOperation::WriteImm,
+            (Pattern::Latency | Pattern::Calls | Pattern::Ps, VerbsOperation::Write) if !polled => {
+                VerbsOperation::WriteImm
+            }
             (_, operation) => operation,
         }
     }
@@ -101,8 +139,11 @@ impl PairPlan {
     /// to those who have work (in soft-RoCE, the receiver's half of the protocol).
     #[must_use]
     pub fn of_responder(mut self) -> Self {
+        self.answers = true;
         let traceless = self.verbs.operation == VerbsOperation::Write;
-        if traceless && !matches!(self.cell.pattern, Pattern::Latency | Pattern::Bidirectional) {
+        let waits = !matches!(self.cell.pattern, Pattern::Latency | Pattern::Bidirectional)
+            && !self.cell.pattern.is_called();
+        if traceless && waits {
             self.settings.completions = CompletionMode::Events;
         }
         self
@@ -132,6 +173,7 @@ impl PairPlan {
     pub(super) fn sends(&self, message: &Message) -> u32 {
         let messages = match self.cell.pattern {
             Pattern::Latency if !message.is_split() => return PING_DEPTH,
+            Pattern::Calls | Pattern::Ps => return self.depth.saturating_add(PING_DEPTH),
             // The one before may not have been taken note of.
             Pattern::Latency => 2,
             _ => self.depth.max(1),
@@ -142,17 +184,32 @@ impl PairPlan {
     /// What memory it takes, for messages behind `header` bytes when they are received.
     pub(super) fn shape(&self, message: &Message, header: usize) -> Shape<'_> {
         let sent = matches!(self.verbs.operation, VerbsOperation::Send | VerbsOperation::SendImm);
+        let called = self.cell.pattern.is_called();
+        // No longer than a message can be, which has 31 bits.
+        let incoming = u32::try_from(self.incoming()).unwrap_or(u32::MAX);
         Shape {
             size: message.size(),
             buffers: self.buffers(),
-            received: if sent { message.piece() } else { 0 },
+            target: match called {
+                true if sent => 0,
+                true => incoming as usize,
+                false => message.size(),
+            },
+            slots: self.slots(),
+            received: match sent {
+                true if called => incoming,
+                true => message.piece(),
+                false => 0,
+            },
             // A piece is compared where it was received.
             shared: !self.receives_pieces(message),
             header,
             receives: self.receives(message),
             lanes: self.lanes(),
             // An atomic's result is compared with what it should be each time.
-            watched: self.is_stamped(message) || self.verbs.operation.is_atomic(),
+            watched: self.is_stamped(message)
+                || self.polls_for_calls()
+                || self.verbs.operation.is_atomic(),
         }
     }
 

@@ -87,8 +87,18 @@ impl VerbsPort {
             admit_iwarp(plan.verbs, plan.cell.pattern).map_err(TransportError::Unsupported)?;
         }
         let limit = self.limit(plan);
-        cut(plan.cell.size, plan.verbs.operation, &limit, plan.settings.pieces)
-            .map_err(TransportError::Unsupported)
+        if !plan.cell.pattern.is_called() {
+            return cut(plan.cell.size, plan.verbs.operation, &limit, plan.settings.pieces)
+                .map_err(TransportError::Unsupported);
+        }
+        // Requests and replies are each in one piece.
+        if plan.cell.largest_message() > u64::from(limit.most) {
+            let Limit { most, words } = limit;
+            let reason = format!("over {words} {most} B, and calls are not split");
+            return Err(TransportError::Unsupported(reason));
+        }
+        let size = usize::try_from(plan.outgoing()).unwrap_or(usize::MAX);
+        Ok(Message::new(size, limit.most))
     }
 
     fn limit(&self, plan: &PairPlan) -> Limit {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use fabricbench_verbs::{Completion, Local, Operation, SendRequest};
+use fabricbench_verbs::{Completion, Local, Operation, RemoteAddr, SendRequest};
 
 use super::{
     Pair, layout::Place, pair::DATA, pieces::Numbering, regions::PeerRegions, word::atomic,
@@ -33,9 +33,25 @@ impl Carrier {
                 .map(|index| pair.piece_request(lane, remote, index).signaled(false))
                 .collect(),
             last: pair.piece_request(lane, remote, last),
-            more: pair.more(lane),
+            more: pair.more((lane, 0)),
             numbering: numbered.then(|| Numbering::of(&pair.message)),
         }
+    }
+
+    /// That for what `lane` sends from `slot`, in one piece: written, it goes to `target`.
+    pub(super) fn from_slot(pair: &Pair, (lane, slot): (usize, usize), target: RemoteAddr) -> Self {
+        let operation = match pair.plan.verbs.operation {
+            VerbsOperation::Write => Operation::Write(target),
+            VerbsOperation::WriteImm => Operation::WriteImm(target, DATA),
+            VerbsOperation::SendImm => Operation::SendImm(DATA),
+            _ => Operation::Send,
+        };
+        let mut buffers = pair.layout.buffers((lane, slot));
+        let first =
+            buffers.next().map(|(place, part)| pair.local(lane, place, bytes(part.len() as u64)));
+        let none = pair.local(lane, pair.layout.message(lane), 0);
+        let last = pair.request(lane, operation, first.unwrap_or(none)).inline(pair.inline());
+        Self { before: Box::default(), last, more: pair.more((lane, slot)), numbering: None }
     }
 
     /// The request that is the same for every message; an atomic's values are the caller's business.
@@ -133,12 +149,12 @@ impl Pair {
         self.request(lane, operation, local).inline(self.inline())
     }
 
-    /// The buffers of the message of `lane` behind the first.
-    fn more(&self, lane: usize) -> Box<[Local]> {
+    /// The buffers behind the first of the message that a lane sends from a slot.
+    fn more(&self, (lane, slot): (usize, usize)) -> Box<[Local]> {
         let range = |(place, part): (Place, Range<usize>)| {
             self.local(lane, place, bytes(part.len() as u64))
         };
-        self.layout.buffers(lane).skip(1).map(range).collect()
+        self.layout.buffers((lane, slot)).skip(1).map(range).collect()
     }
 
     /// A request on `lane`, addressed to its peer.

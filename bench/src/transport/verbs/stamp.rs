@@ -17,17 +17,29 @@ const WORD: usize = 4;
 
 /// A word of a message, whose stamp is that of the byte `last`.
 #[derive(Debug, Clone, Copy)]
-struct Word {
+pub(super) struct Word {
     place: Place,
     bytes: [u8; WORD],
     last: usize,
 }
 
 impl Word {
-    /// The one that holds the byte at `offset` of the message on the first lane.
-    fn at(pair: &Pair, offset: usize) -> Result<Self, TransportError> {
+    /// The one that holds the last byte of the message that a lane sends from a slot.
+    ///
+    /// # Errors
+    /// The memory cannot be read.
+    pub(super) fn last(pair: &Pair, at: (usize, usize)) -> Result<Self, TransportError> {
+        Self::at(pair, at, pair.message.size() - 1)
+    }
+
+    /// The one that holds the byte at `offset` of that message.
+    fn at(
+        pair: &Pair,
+        (lane, slot): (usize, usize),
+        offset: usize,
+    ) -> Result<Self, TransportError> {
         // A message begins on a word, and so do its buffers; each ends in a line of its own.
-        let byte = pair.layout.message_byte(0, offset);
+        let byte = pair.layout.message_byte((lane, slot), offset);
         let last = byte.offset % WORD;
         let place = Place { offset: byte.offset - last, ..byte };
         let mut bytes = [0; WORD];
@@ -36,7 +48,7 @@ impl Word {
     }
 
     #[inline]
-    fn set(&self, regions: &Regions, stamp: u8) -> Result<(), TransportError> {
+    pub(super) fn set(&self, regions: &Regions, stamp: u8) -> Result<(), TransportError> {
         let mut bytes = self.bytes;
         if let Some(place) = bytes.get_mut(self.last) {
             *place = stamp;
@@ -56,8 +68,9 @@ impl Stamped {
     /// # Errors
     /// The memory cannot be read.
     pub(super) fn of(pair: &Pair) -> Result<Self, TransportError> {
-        let others = others(pair).map(|end| Word::at(pair, end)).collect::<Result<_, _>>()?;
-        Ok(Self { last: Word::at(pair, pair.message.size() - 1)?, others })
+        let others =
+            others(pair).map(|end| Word::at(pair, (0, 0), end)).collect::<Result<_, _>>()?;
+        Ok(Self { last: Word::last(pair, (0, 0))?, others })
     }
 
     /// Stamps the message, which nobody reads at present.
