@@ -16,6 +16,8 @@ mod cluster;
 
 #[path = "paths/advice.rs"]
 mod advice;
+#[path = "paths/binding.rs"]
+mod binding;
 #[path = "paths/choice.rs"]
 mod choice;
 #[path = "paths/connections.rs"]

@@ -8,6 +8,7 @@ use fabricbench_verbs::counters::{Class, meaning};
 use crate::{
     plan::TransportName,
     report::{CellRecord, Counters, PathKind, TcpRecord, TcpSide},
+    transport::tcp::{ADDRESS_ONLY, SOCKET_BINDING},
 };
 
 /// One warning a transport whose counters tell of trouble; and one for what was lost for good.
@@ -48,6 +49,7 @@ pub(super) fn troubles(cells: &[CellRecord]) -> Vec<String> {
         }
         warnings.extend(retransmissions(transport, &cells));
         warnings.extend(miscounted(transport, &cells));
+        warnings.extend(bound_by_address(transport, &cells));
         let losses = || cells.iter().filter_map(|cell| cell.loss);
         let (sent, lost) =
             losses().fold((0, 0), |(sent, lost), loss| (sent + loss.sent, lost + loss.lost));
@@ -77,6 +79,18 @@ fn miscounted(transport: &TransportName, cells: &[&CellRecord]) -> Option<String
         count(&first.client),
         first.asked.unwrap_or(0),
         count(&first.server)
+    ))
+}
+
+/// A warning if the kernel did not let sockets be bound to an interface.
+fn bound_by_address(transport: &TransportName, cells: &[&CellRecord]) -> Option<String> {
+    let how = cells.iter().find_map(|cell| {
+        let binding = cell.settings.as_ref()?.transport.get(SOCKET_BINDING)?;
+        binding.strip_prefix(ADDRESS_ONLY)
+    })?;
+    Some(format!(
+        "{transport}: sockets are bound to the address{how}. The kernel's route decides which interface \
+         they use; a row whose bytes went elsewhere is an error all the same"
     ))
 }
 

@@ -39,7 +39,7 @@ use super::{
     Answer, Completed, Initiator, MarkedConnection, Marking, Offer, Opening, Operation, Patience,
     Received, Responder, ServerMarks, StopSignal, TcpEndpoint, TransportError,
     buffer::{filled, zeroed},
-    tcp::{bound_to, connect_options, hand_over, wish},
+    tcp::{SOCKET_BINDING, bound_to, connect_options, hand_over, wish},
     wait::{go_on, stopped},
 };
 use crate::plan::{Cell, GrpcTuning, Pattern, Payload};
@@ -172,7 +172,7 @@ impl GrpcOpening {
         say("assign", if assign { "on" } else { "off" }.to_owned());
         say("TLS", if tls { "on" } else { "off" }.to_owned());
         if let Some(client) = clients.first() {
-            say("socket bound to", bound_to(client.binding()));
+            say(SOCKET_BINDING, bound_to(client.binding()));
         }
         settings
     }

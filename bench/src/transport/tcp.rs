@@ -166,7 +166,7 @@ impl TcpOpening {
         for _ in 0..self.connections.max(1) {
             let (stream, binding) = connect_blocking(&options).map_err(failed)?;
             prepare(&stream)?;
-            settings.insert("socket bound to".to_owned(), bound_to(&binding));
+            settings.insert(SOCKET_BINDING.to_owned(), bound_to(&binding));
             streams.push(stream);
         }
         Ok((streams, settings))
@@ -303,11 +303,19 @@ pub(super) fn hand_over(tokens: &mut VecDeque<u64>, done: &mut Completed) {
     }
 }
 
+/// The setting that says what ties a socket to its interface.
+pub const SOCKET_BINDING: &str = "socket bound to";
+
+/// How that begins where it is a source address, and not the interface.
+pub const ADDRESS_ONLY: &str = "address";
+
 /// What ties a socket to its interface, in words.
 pub(super) fn bound_to(binding: &Binding) -> String {
     match binding {
         Binding::Device { interface } => format!("interface {interface}"),
-        Binding::SourceAddressOnly { address, why } => format!("address {address} only: {why}"),
+        Binding::SourceAddressOnly { address, why } => {
+            format!("{ADDRESS_ONLY} {address} only: {why}")
+        }
         Binding::Unbound => "nothing".to_owned(),
     }
 }
