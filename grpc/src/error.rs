@@ -182,7 +182,22 @@ fn on_interface(interface: &Option<String>) -> String {
     interface.as_ref().map(|name| format!(" on interface {name}")).unwrap_or_default()
 }
 
+/// What to do where the kernel has no file descriptor left.
+fn descriptor_advice(cause: &io::Error) -> Option<&'static str> {
+    let errno = rustix::io::Errno::from_io_error(cause)?;
+    match errno {
+        rustix::io::Errno::MFILE => {
+            Some("raise this process's limit (ulimit -n), or use fewer connections")
+        }
+        rustix::io::Errno::NFILE => Some("raise the system's limit (sysctl fs.file-max)"),
+        _ => None,
+    }
+}
+
 fn listen_advice(cause: &io::Error) -> &'static str {
+    if let Some(advice) = descriptor_advice(cause) {
+        return advice;
+    }
     match cause.kind() {
         io::ErrorKind::AddrInUse => "choose another port, or port 0 for any free one",
         io::ErrorKind::AddrNotAvailable => {
@@ -194,6 +209,9 @@ fn listen_advice(cause: &io::Error) -> &'static str {
 }
 
 fn connect_advice(cause: &io::Error) -> &'static str {
+    if let Some(advice) = descriptor_advice(cause) {
+        return advice;
+    }
     match cause.kind() {
         io::ErrorKind::ConnectionRefused => "no server listens there: start it, or check the port",
         io::ErrorKind::AddrNotAvailable => {
@@ -214,5 +232,27 @@ fn timeout_advice(stage: &ConnectStage) -> &'static str {
     match stage {
         ConnectStage::Tcp => "check the address, the interface and any firewall between",
         ConnectStage::Grpc => "TCP is connected, but no gRPC server answers: check the port",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_out_of_file_descriptors_is_not_told_of_firewalls() {
+        let of = |errno: rustix::io::Errno| Error::Connect {
+            peer: ([127, 0, 0, 1], 1).into(),
+            interface: None,
+            cause: errno.into(),
+        };
+        for (errno, word) in [
+            (rustix::io::Errno::MFILE, "ulimit -n"),
+            (rustix::io::Errno::NFILE, "fs.file-max"),
+            (rustix::io::Errno::PROTO, "firewall"),
+        ] {
+            let text = of(errno).to_string();
+            assert!(text.contains(word), "{text}");
+        }
     }
 }

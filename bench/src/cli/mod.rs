@@ -17,6 +17,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::session::raise_descriptor_limit;
+
 /// The control connection's port when nobody says otherwise.
 pub const DEFAULT_PORT: u16 = 18570;
 
@@ -86,6 +88,7 @@ impl Exit {
 /// Parses the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
+    raise_descriptor_limit();
     let arguments = perftest::respell(std::env::args_os());
     let command = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli.command,

@@ -10,6 +10,7 @@ use fabricbench_ipoib::{PathName, sockets::End};
 use super::{
     Affinity, Conversation, Host, Kept, Slice, SliceError, SliceRecord, Variants, VerbsTuning,
     check::check,
+    descriptors::admit_connections,
     device_watch::DeviceWatch,
     drive::{Driven, drive},
     ip_path,
@@ -331,10 +332,11 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
         connect: impl FnOnce(&[Answer]) -> Result<Vec<I>, SliceError>,
         mut path: Path,
     ) -> Result<SliceRecord, SliceError> {
+        let asked = offers.iter().map(Offer::connections).sum();
+        admit_connections(asked, offers.len() as u64)?;
         let (answers, peer_path) = conversation.prepare(slice, offers.clone())?;
         let listeners: Vec<_> =
             offers.iter().zip(&answers).filter_map(|(offer, at)| offer.listener(at)).collect();
-        let asked = offers.iter().map(Offer::connections).sum();
         let measured = connect(&answers).and_then(|initiators| {
             if matches!(slice.cell.transport, TransportName::Verbs(_)) {
                 path.mtu = opening_mtu(&path, &peer_path);

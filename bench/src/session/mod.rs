@@ -4,6 +4,7 @@
 
 mod affinity;
 mod check;
+mod descriptors;
 mod device_watch;
 mod drive;
 mod host;
@@ -17,6 +18,7 @@ mod slice;
 use thiserror::Error;
 
 pub use affinity::{Affinity, Kept, bind_thread};
+pub use descriptors::raise_descriptor_limit;
 pub use host::{Host, Observation, RdmaDevice};
 pub use initiate::Initiating;
 pub use ip_path::ip_path;
