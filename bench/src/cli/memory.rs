@@ -4,8 +4,11 @@ use clap::{Args, ValueEnum};
 
 use crate::transport::verbs::{MemorySettings, Node, PageSize};
 
+/// What stands over these options.
+pub(super) const MEMORY_HEADING: &str = "Memory of verbs (both sides)";
+
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Memory of verbs (both sides)")]
+#[command(next_help_heading = MEMORY_HEADING)]
 pub(super) struct MemoryArguments {
     /// Pages of the messages' memory; huge ones have to be there
     #[arg(long, value_enum, value_name = "SIZE", default_value_t = PagesName::Normal)]

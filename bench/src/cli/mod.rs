@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::session::raise_descriptor_limit;
+use crate::{report::plain, session::raise_descriptor_limit};
 
 /// The control connection's port when nobody says otherwise.
 pub const DEFAULT_PORT: u16 = 18570;
@@ -126,7 +126,9 @@ fn answer(refused: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
 /// What clap says in paragraphs, without the summary of the usage that follows.
 fn one_line(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    // The values that clap means by this tip are those of an option, and -- ends all options.
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with("tip: to pass '-");
+    let lines = text.lines().map(str::trim).filter(is_said);
     let said = lines.take_while(|line| !line.starts_with("Usage:") && !line.contains("'--help'"));
     format!("{}; --help shows what there is", said.collect::<Vec<_>>().join("; "))
 }
@@ -161,7 +163,8 @@ fn complain(failure: impl std::fmt::Display) {
 fn say(line: impl std::fmt::Display) {
     use std::io::Write as _;
     // In one write, so that lines of several threads and processes do not mix.
-    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+    let line = format!("{}\n", plain(&line.to_string()));
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Why a command ended early.

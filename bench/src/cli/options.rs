@@ -18,9 +18,12 @@ use crate::{
 /// Sends between two signalled ones, when nobody says otherwise.
 const COMPLETION_MODERATION: u32 = 32;
 
+/// What stands over the options of the verbs transports.
+pub(super) const VERBS_HEADING: &str = "Verbs (given once, here; the server follows)";
+
 /// Options of the verbs transports, with perftest's letters where it has them.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Verbs (given once, here; the server follows)")]
+#[command(next_help_heading = VERBS_HEADING)]
 pub(super) struct VerbsOptions {
     /// RDMA device [default: the first with an active port]
     #[arg(short = 'd', long, alias = "ib-dev", value_name = "NAME",

@@ -6,6 +6,7 @@ use std::{collections::HashMap, fmt::Write as _};
 use super::{
     CellRecord, Counters, Document, Path, PathKind, Status,
     column::{Column, Columns},
+    plain::plain,
 };
 
 /// What a reader must know about the columns, whatever the face of the report: paths, reasons,
@@ -135,7 +136,7 @@ fn absences(document: &Document, columns: &Columns<'_>) -> String {
             [only] => format!("{} {}", only.pattern, only.size_label()),
             several => format!("{} cells", several.len()),
         };
-        let _ = writeln!(text, "{}: {status} ({which}): {reason}", columns.named(&of));
+        let _ = writeln!(text, "{}: {status} ({which}): {}", columns.named(&of), plain(reason));
     }
     text
 }

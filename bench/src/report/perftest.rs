@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use super::{CellRecord, Document, Status, column::Columns, notes::tuned};
+use super::{CellRecord, Document, Status, column::Columns, notes::tuned, plain::plain};
 use crate::plan::Pattern;
 
 /// What perftest's options change in its columns.
@@ -210,7 +210,7 @@ fn line(text: &mut String, layout: &[Column], fields: impl Iterator<Item = Strin
 fn note(text: &mut String, words: &str) {
     // One line, whatever a reason holds, or a piece of it would pass for a row.
     let words = words.lines().map(str::trim).collect::<Vec<_>>().join("; ");
-    let _ = writeln!(text, "# {words}");
+    let _ = writeln!(text, "# {}", plain(&words));
 }
 
 fn notes(document: &Document, columns: PerftestColumns) -> String {

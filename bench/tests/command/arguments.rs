@@ -33,6 +33,13 @@ fn are_refused_in_one_line() {
         ("run -e --sweep completions=poll", &["--sweep completions=poll", "--events"]),
         ("run -q 2 --sweep qp=1,4", &["--sweep qp", "one value as well"]),
         ("run --sweep qp=1 --sweep qp=4", &["--sweep qp", "twice"]),
+        ("run --transport tcp@lo -q 4", &["--qp (-q)", "tcp@loopback is none"]),
+        (
+            "run --transport grpc@lo,tcp@lo -e --numa any -s 8",
+            &["--events (-e), --numa: for verbs only", "grpc@loopback, tcp@loopback is none"],
+        ),
+        ("run --transport tcp@lo --tune", &["--tune: for verbs only"]),
+        ("run --transport tcp@lo -c UD", &["--connection (-c): for verbs only"]),
         ("run --tune --sweep cq-mod=1,4", &["--sweep cq-mod", "--tune"]),
         ("run --sweep depth=1:2K:+1", &["2048 combinations", "1024"]),
         (
@@ -69,7 +76,9 @@ fn are_refused_in_one_line() {
         ("run -s 1:8:+0", &["--sizes", "+0", "does not advance"]),
         ("run -s 1:1G:+1", &["--sizes", "1:1G:+1", "4096", "larger step"]),
         ("run -s 8,,9", &["--sizes", "8,,9", "empty part"]),
-        ("run -s -5", &["-5"]),
+        ("run -s -5", &["--sizes", "`-5`", "bytes"]),
+        ("run -n -5", &["--iterations", "`-5`"]),
+        ("run --rounds -5", &["unexpected argument '-5'"]),
         ("run -s 99999999999G", &["--sizes", "64 bits"]),
         ("run -s 8 -a", &["--all", "--sizes"]),
         ("run -n 0", &["--iterations", "0 messages"]),
@@ -80,7 +89,7 @@ fn are_refused_in_one_line() {
         ("run --rounds 0", &["--rounds", "0", "1"]),
         ("run -t 0", &["--depth", "`0`", "65536"]),
         ("run -t 65537", &["--depth", "65537"]),
-        ("run --timeout -1", &["-1"]),
+        ("run --timeout -1", &["--timeout", "`-1` is no time"]),
         ("run --timeout 1s", &["--timeout", "1s", "2 s"]),
         ("serve --timeout 1s", &["--timeout", "1s", "2 s"]),
         ("run --port 65536", &["--port", "65536"]),
@@ -117,6 +126,22 @@ fn no_arguments_show_what_there_is() {
     for command in ["serve", "run", "probe"] {
         assert!(finished.stderr.contains(command), "{}", finished.stderr);
     }
+}
+
+/// A name from a script may hold anything; what a terminal would obey is shown instead.
+#[test]
+fn control_characters_are_shown_and_not_obeyed() {
+    for (arguments, code, words) in [
+        (&["run", "--transport", "tcp@a\nb\u{1b}[31m"][..], 2, r"tcp@a\nb\u{1b}[31m"),
+        (&["run", "[::1\nx"], 2, r"[::1\nx"),
+        (&["run", "--transport", "tcp@lo", "-o", "/no/such\r\nplace"], 1, r"/no/such\r\nplace"),
+        (&["run", "a\u{9b}b.invalid", "--timeout", "2s"], 1, r"a\u{9b}b.invalid"),
+    ] {
+        Running::start(fabricbench("").args(arguments)).end().failed(code, &[words]);
+    }
+    let device = ["run", "--transport", "verbs-write", "-s", "8", "--device", "mlx\n\u{1b}[31m"];
+    let finished = Running::start(fabricbench("").args(device)).end().quietly(4);
+    assert!(!finished.stdout.contains('\u{1b}'), "{finished:?}");
 }
 
 /// An empty variable in a script must not become a host, a file or a transport of no name.

@@ -155,13 +155,19 @@ fn its_programs_are_answered_with_a_command_of_ours() {
 #[test]
 fn its_habits_are_taken() {
     let server = Server::start();
-    let typed = "-F -N --perform_warm_up --cpu_util --size 8 --iters 40 --tx-depth 4 --post_list 1 \
-                 --inline_size 8 --ib-dev none0";
-    let options = "--transport tcp@loopback --format json --pattern latency";
-    let finished = server.run(&format!("{options} {typed}"));
-    let document = crate::document::Document::read(&finished.quietly(0).stdout);
-    document.all_measured(&["tcp@loopback"], &["latency"], &[8]);
-    assert_eq!(document.cells()[0]["settings"]["messages"], 40);
+    let typed = "-F -N --perform_warm_up --cpu_util --size 8 --iters 40 --tx-depth 4";
+    let of_verbs = "--post_list 1 --inline_size 8 --ib-dev none0";
+    // There is no such device, and what is of verbs is understood all the same.
+    for (options, code) in [
+        (format!("--transport tcp@loopback {typed}"), 0),
+        (format!("--transport tcp@loopback,verbs-write {typed} {of_verbs}"), 3),
+    ] {
+        let finished = server.run(&format!("{options} --format json --pattern latency"));
+        let document = crate::document::Document::read(&finished.quietly(code).stdout);
+        let cell = document.cell("tcp@loopback", "latency", 8);
+        crate::document::measured(cell);
+        assert_eq!(cell["settings"]["messages"], 40);
+    }
     for version in ["-V", "run -V", "-h", "run -h"] {
         run(version).quietly(0);
     }

@@ -59,17 +59,17 @@ pub(in crate::cli) struct RunArguments {
     pub(super) bidirectional: bool,
     /// Message sizes: 64, 4K, 2:8M:x2 (doubling), 4K:64K:+4K, or several by commas [default:
     /// 2:8M:x4]
-    #[arg(short = 's', long, alias = "size", value_name = "SPEC", value_parser = parse_sizes)]
+    #[arg(short = 's', long, alias = "size", value_name = "SPEC", allow_negative_numbers = true, value_parser = parse_sizes)]
     pub(super) sizes: Option<Sizes>,
     /// All sizes from 2 B to 8 MiB by powers of two, as perftest's -a
     #[arg(short = 'a', long, conflicts_with = "sizes")]
     pub(super) all: bool,
     /// Timed messages per cell, over all rounds
-    #[arg(short = 'n', long, alias = "iters", value_name = "N", value_parser = parse_count)]
+    #[arg(short = 'n', long, alias = "iters", value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(super) iterations: Option<u64>,
     /// Timed duration per cell, over all rounds [default: 0.6s]
     #[arg(short = 'D', long, value_name = "TIME", conflicts_with = "iterations",
-          value_parser = parse_duration)]
+          allow_negative_numbers = true, value_parser = parse_duration)]
     pub(super) duration: Option<Duration>,
     /// Interleaved rounds in which each cell is measured
     #[arg(long, value_name = "N", default_value_t = 3,
@@ -115,7 +115,7 @@ pub(in crate::cli) struct RunArguments {
     /// Messages in flight in a push, or calls on each connection [default: 128, and at most 8 MiB; of
     /// ps 1 step, of tensor 16 calls to each server]
     #[arg(short = 't', long = "depth", visible_alias = "tx-depth", value_name = "N",
-          value_parser = parse_depth)]
+          allow_negative_numbers = true, value_parser = parse_depth)]
     pub(super) depth: Option<u32>,
     /// Threads on each side, each with connections (of verbs: contexts and completion queues) of its
     /// own; of ps and tensor they are the --workers
@@ -166,7 +166,8 @@ pub(in crate::cli) struct RunArguments {
     #[arg(short = 'p', long, default_value_t = DEFAULT_PORT)]
     pub(super) port: u16,
     /// Time without an answer, or without a completion, after which the server is given up
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_timeout)]
+    #[arg(long, value_name = "TIME", default_value = "5s", allow_negative_numbers = true,
+          value_parser = parse_timeout)]
     pub(super) timeout: Duration,
     /// Processor of the client's measuring thread, and of the server's after a colon, or `none`
     /// [default: one each if both sides share a kernel, else none]

@@ -3,6 +3,7 @@
 mod arguments;
 mod connect;
 mod document;
+mod ignored;
 mod plan;
 mod sweep;
 mod tensors;
@@ -22,6 +23,7 @@ pub(super) use self::{
 use self::{
     arguments::Format,
     document::plan_record,
+    ignored::refuse_ignored,
     plan::{plan, refuse_impossible, seed},
     sweep::sweep,
     trace::{TraceFile, Watched},
@@ -79,6 +81,7 @@ pub(super) fn carry_out(
 ) -> Result<(Document, Outcome), Failure> {
     let sweep = sweep(arguments, words)?;
     let plan = plan(arguments, &sweep, arguments.host.is_none(), seed(arguments))?;
+    refuse_ignored(words, &plan)?;
     let variants = variants(arguments, words, &plan)?;
     refuse_impossible(&plan, &variants)?;
     let mut trace = TraceFile::create(arguments, &plan, &variants)?;
