@@ -28,6 +28,7 @@ pub use settings::{GrpcSettings, MOST_RUNTIME_THREADS, RuntimeKind};
 pub use tensors::{GrpcTensorResponder, GrpcTensors};
 use tokio::{
     runtime::Runtime,
+    task::unconstrained,
     time::{Instant, sleep, timeout},
 };
 
@@ -360,7 +361,9 @@ fn drive<T>(
 ) -> Result<T, TransportError> {
     go_on(stop)?;
     runtime.block_on(async {
-        let mut work = pin!(work);
+        // With a budget, tokio puts what used it up to sleep until the runtime has had a turn. If `work` is
+        // done before that, the next `block_on` knows nothing of it: calls would wait for ever.
+        let mut work = pin!(unconstrained(work));
         let mut since = None;
         loop {
             if let Ok(done) = timeout(TURN, work.as_mut()).await {

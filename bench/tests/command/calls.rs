@@ -44,6 +44,14 @@ fn a_reply_is_one_byte_unless_said_otherwise() {
     }
 }
 
+/// Each wait ends as soon as one call does, with others at every stage: none of those may be forgotten.
+#[test]
+fn many_calls_in_flight_all_end() {
+    for cell in calls(&[64], "-n 2000 --rounds 1 -t 128").cells() {
+        assert_eq!(cell["latency"]["samples"], 2000, "{cell}");
+    }
+}
+
 /// More than any socket buffers holds is under way both ways: a side that sends without taking
 /// what comes would wait for ever.
 #[test]
