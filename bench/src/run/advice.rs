@@ -215,7 +215,10 @@ mod tests {
         let told = |cell| advice(&[cell], &side(), &side());
         let text = told(push(1.04e9, 900))[0].to_string();
         assert!(text.contains("held back by it for 90 % of the time, at 8.320 Gb/s"), "{text}");
-        assert!(text.contains("sysctl -w net.ipv4.tcp_rmem='4096 131072 4194304'"), "{text}");
+        assert!(
+            text.contains("/proc/sys/net/ipv4/tcp_rmem) 4194304\" on the receiving host"),
+            "{text}"
+        );
         // A receiver that is slow holds back as well, and its window is not why.
         assert_eq!(told(push(1e8, 900)), []);
         assert_eq!(told(push(1.04e9, 100)), []);

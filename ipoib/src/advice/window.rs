@@ -46,12 +46,11 @@ pub fn window(
     }
     // What a connection needs, and of the receiver's buffer that it is a share only.
     let each = (needed / connections as f64).ceil() as u64;
-    // The kernel's defaults of the first two figures (Documentation/networking/ip-sysctl.rst).
-    let (name, first, largest) = match window.of_sender {
-        true => ("tcp_wmem", 16_384, each),
+    let (name, largest) = match window.of_sender {
+        true => ("tcp_wmem", each),
         false => {
             let share = receiver.receive? as f64 / (window.bytes.max(1)) as f64;
-            ("tcp_rmem", 131_072, (each as f64 * share).ceil() as u64)
+            ("tcp_rmem", (each as f64 * share).ceil() as u64)
         }
     };
     let side = if window.of_sender { "sending" } else { "receiving" };
@@ -67,8 +66,10 @@ pub fn window(
             bytes_per_s * 8.0 / 1e9,
             round_trip.as_secs_f64() * 1e6
         ),
+        // The first two figures, the least and the first size of a buffer, stay as they are.
         mend: format!(
-            "sysctl -w net.ipv4.{name}='4096 {first} {}' on the {side} host, or use more connections",
+            "sysctl -w net.ipv4.{name}=\"$(cut -f -2 /proc/sys/net/ipv4/{name}) {}\" on the {side} \
+             host, or use more connections",
             largest.next_power_of_two()
         ),
     })
@@ -103,8 +104,9 @@ mod tests {
         let advice = of(1, 100.0, 1000).unwrap().to_string();
         let expected = "ib0: a TCP connection has at most 3145728 B under way (tcp_rmem on the \
                         receiving host); 100.0 Gb/s over a round trip of 1000 us take 12500000 B on \
-                        each of 1: sysctl -w net.ipv4.tcp_rmem='4096 131072 33554432' on the \
-                        receiving host, or use more connections";
+                        each of 1: sysctl -w net.ipv4.tcp_rmem=\"$(cut -f -2 \
+                        /proc/sys/net/ipv4/tcp_rmem) 33554432\" on the receiving host, or use more \
+                        connections";
         assert_eq!(advice, expected);
         assert_eq!(of(4, 100.0, 1000), None);
         assert!(of(3, 100.0, 1000).is_some());
