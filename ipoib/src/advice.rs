@@ -231,7 +231,7 @@ fn interrupts(interface: &Interface, setup: &Setup) -> Vec<Advice> {
     let far: Vec<_> = busy
         .iter()
         .copied()
-        .filter(|interrupt| interrupt.processors().is_some_and(|by| !by.are_among(&setup.near)))
+        .filter(|interrupt| interrupt.processors().is_some_and(|by| by.are_apart_from(&setup.near)))
         .collect();
     if let Some(node) = setup.numa_node
         && let Some(first) = far.first()

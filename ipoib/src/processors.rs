@@ -66,15 +66,9 @@ impl Processors {
         self.0.len()
     }
 
-    /// Whether all are among `others`.
-    pub fn are_among(&self, others: &Self) -> bool {
-        self.0.is_subset(&others.0)
-    }
-
-    /// Those of both.
-    #[must_use]
-    pub fn and(&self, others: &Self) -> Self {
-        Self(self.0.union(&others.0).copied().collect())
+    /// Whether none is among `others`.
+    pub fn are_apart_from(&self, others: &Self) -> bool {
+        self.0.is_disjoint(&others.0)
     }
 }
 
@@ -125,7 +119,9 @@ mod tests {
         assert_eq!(Processors::from_mask("00000001,00000000").unwrap().to_string(), "32");
         assert_eq!(list("").mask(), "0");
         assert_eq!((list("0-3,8").count(), list("1,0,2").to_string()), (5, "0-2".to_owned()));
-        assert!(list("1").are_among(&list("0-3")) && !list("1,4").are_among(&list("0-3")));
+        assert!(
+            list("4").are_apart_from(&list("0-3")) && !list("1,4").are_apart_from(&list("0-3"))
+        );
     }
 
     #[test]

@@ -221,6 +221,19 @@ fn interrupts_far_from_the_devices_node() {
     assert_eq!(tidy().attribute("device/numa_node", "-1").interrupts([("43", "0")]).advice(), []);
 }
 
+/// Before Linux 4.13 the kernel does not tell which of those that may take an interrupt does.
+#[test]
+fn interrupts_that_may_be_taken_on_the_devices_node_are_not_far() {
+    let allowed = |list| {
+        let host = tidy();
+        let effective = host.root().join("proc/irq/43/effective_affinity_list");
+        fs::remove_file(effective).unwrap();
+        host.file("proc/irq/43/smp_affinity_list", list)
+    };
+    assert_eq!(allowed("0-7").causes(), []);
+    assert_eq!(allowed("0-3").causes(), [Cause::InterruptsFar]);
+}
+
 #[test]
 fn interrupts_of_several_queues_on_one_processor() {
     let advice = only(&tidy().interrupts([("43", "4")]));
