@@ -127,14 +127,17 @@ impl Client {
         let there = loop {
             // Its signs of life bound this wait, not the length of the queue. A server that closed
             // before it heard us has most likely said why.
-            match link.hear(Duration::MAX).map_err(|lost| said.clone().err().unwrap_or(lost))? {
+            let heard: Reply =
+                link.hear(Duration::MAX).map_err(|lost| said.clone().err().unwrap_or(lost))?;
+            let out_of_turn = || ConnectError::OutOfTurn { peer: link.peer().to_owned() };
+            match heard.plain().map_err(|_| out_of_turn())? {
                 Reply::Queued { before } => queued(before),
                 Reply::Welcome(there) => break *there,
                 Reply::Refused(refusal) => {
                     let peer = link.peer().to_owned();
                     return Err(ConnectError::Refused { peer, reason: refusal.reason });
                 }
-                _ => return Err(ConnectError::OutOfTurn { peer: link.peer().to_owned() }),
+                _ => return Err(out_of_turn()),
             }
         };
         Ok(Self { link, there, address })
@@ -148,7 +151,8 @@ impl Client {
     fn ask(&mut self, request: Request) -> Result<Reply, SliceError> {
         // Registering memory takes a while for large messages; a dead server shows much earlier.
         const MOST: Duration = Duration::from_secs(60);
-        self.link.ask(request, MOST).map_err(lost)
+        let reply = self.link.ask(request, MOST).map_err(lost)?;
+        reply.plain().map_err(|_| self.out_of_turn())
     }
 
     fn out_of_turn(&self) -> SliceError {

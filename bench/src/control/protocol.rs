@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     plan::Cell,
-    report::{Path, Status, TcpSide},
+    report::{Path, Status, TcpSide, plain_throughout},
     session::{Host, Observation},
     transport::{Answer, Offer},
 };
@@ -85,6 +85,22 @@ pub enum Reply {
     Finished(Box<Observation>),
 }
 
+impl Reply {
+    /// With the control characters of all that may be shown escaped: what a peer says is not what a
+    /// terminal obeys. How the data path is reached stays as it is.
+    ///
+    /// # Errors
+    /// A text that had such characters had to be another one.
+    pub(super) fn plain(self) -> serde_json::Result<Self> {
+        match self {
+            Self::Prepared { answers, path } => {
+                Ok(Self::Prepared { answers, path: plain_throughout(&path)? })
+            }
+            other => plain_throughout(&other),
+        }
+    }
+}
+
 /// Why a cell cannot be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
@@ -92,4 +108,33 @@ pub struct Refusal {
     pub status: Status,
     /// In words.
     pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::PathKind;
+
+    #[test]
+    fn what_a_server_says_is_no_command_to_a_terminal() {
+        let path = |device: &str| {
+            Box::new(Path {
+                kind: PathKind::Roce,
+                device: Some(device.to_owned()),
+                port: Some(1),
+                interface: None,
+                emulated: false,
+                backing: None,
+                address: None,
+                mtu: None,
+                chosen: Some(format!("{device} is up")),
+            })
+        };
+        let certificate = Some("-----BEGIN\n".to_owned());
+        let answers = vec![Answer::Tcp { port: 1, certificate }];
+        let prepared = |device| Reply::Prepared { answers: answers.clone(), path: path(device) };
+        assert_eq!(prepared("\u{1b}[2Jrxe0\n").plain().unwrap(), prepared("\\u{1b}[2Jrxe0\\n"));
+        let reply = |text: &str| Reply::Connections(Err(text.to_owned()));
+        assert_eq!(reply("\u{9b}2J").plain().unwrap(), reply("\\u{9b}2J"));
+    }
 }

@@ -20,7 +20,7 @@ pub use long::long;
 pub(crate) use notes::notes;
 pub use perftest::{PerftestColumns, perftest};
 pub use phases::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPeer};
-pub use plain::plain;
+pub use plain::{plain, plain_throughout};
 pub use schema::{
     Absent, AdviceRecord, CellRecord, CellSettings, Counters, CpuCost, Document, Environment,
     Latency, LatencyKind, LatencySplit, Loss, Memory, Path, PathKind, PayloadCheck, PlanRecord,
