@@ -333,7 +333,8 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
         mut path: Path,
     ) -> Result<SliceRecord, SliceError> {
         let asked = offers.iter().map(Offer::connections).sum();
-        admit_connections(asked, offers.len() as u64)?;
+        // Workers are threads as well, and their servers are fewer or more.
+        admit_connections(asked, 1, slice.threads.into())?;
         let (answers, peer_path) = conversation.prepare(slice, offers.clone())?;
         let listeners: Vec<_> =
             offers.iter().zip(&answers).filter_map(|(offer, at)| offer.listener(at)).collect();

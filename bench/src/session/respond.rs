@@ -8,8 +8,13 @@ use std::{
 use fabricbench_ipoib::sockets::End;
 
 use super::{
-    Host, Kept, Observation, affinity::admit, bind_thread, descriptors::admit_connections,
-    device_watch::DeviceWatch, ip_path::describe, sampled::told,
+    Host, Kept, Observation,
+    affinity::admit,
+    bind_thread,
+    descriptors::{admit_connections, served_connection},
+    device_watch::DeviceWatch,
+    ip_path::describe,
+    sampled::told,
 };
 use crate::{
     observe::{self, CpuTime, PathWatch, Payload as PayloadMoved, PeakMemory, RunDelay},
@@ -109,7 +114,7 @@ pub fn prepare(
              be served: give fewer --connections or --threads"
         )));
     }
-    admit_connections(all, offers.len() as u64)?;
+    admit_connections(all, served_connection(&cell.transport), offers.len() as u64)?;
     // tokio panics where a thread is refused.
     let threads: u64 = offers.iter().map(Offer::runtime_threads).sum();
     if threads > MOST_RUNTIME_THREADS.into() && offers.len() > 1 {

@@ -48,4 +48,20 @@ fn a_server_at_its_limit_says_so_and_serves_on() {
         without_figures(cell, "unsupported", &["server", "100 connections", "ulimit -n"]);
     }
     Document::read(&against(10).quietly(0).stdout).cells().iter().for_each(measured);
+    // A server of gRPC has two of each connection.
+    for cell in Document::read(&against(28).quietly(3).stdout).cells() {
+        match cell["transport"].as_str() {
+            Some("tcp@loopback") => measured(cell),
+            _ => without_figures(cell, "unsupported", &["28 connections take 61 file"]),
+        }
+    }
+}
+
+#[test]
+fn each_worker_of_parameter_servers_counts() {
+    let cells = "--transport grpc@lo --pattern ps -s 64 -n 100 --rounds 1 --format json";
+    let finished = limited(60, 60, &format!("{cells} --workers 12")).quietly(4);
+    let document = Document::read(&finished.stdout);
+    let words = &["12 connections take 72 file", "ulimit -n"];
+    document.cells().iter().for_each(|cell| without_figures(cell, "unsupported", words));
 }
