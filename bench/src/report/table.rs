@@ -99,7 +99,7 @@ fn tensors_title(document: &Document, pattern: Pattern) -> String {
          of a step, all tensors once, in ms, median (p99){}",
         roles.workers,
         roles.servers,
-        if assigns { ", of it the assignment" } else { "" }
+        if assigns { ", assignment (sum over servers)" } else { "" }
     )
 }
 

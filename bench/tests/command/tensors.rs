@@ -157,7 +157,7 @@ fn every_face_names_the_model() {
     let titles = [
         "tensor-push: MB/s (10^6 bytes of tensors a second) of 1 worker(s) to 1 parameter server(s)",
         "tensor-fetch: MB/s (10^6 bytes of tensors a second) of 1 worker(s) from 1 parameter server(s)",
-        ", of it the assignment\n",
+        ", assignment (sum over servers)\n",
         "524068 B of own",
     ];
     assert!(titles.iter().all(|title| table.contains(title)), "{table}");
