@@ -1,6 +1,6 @@
 //! A path that breaks while it is measured.
 
-use std::{thread, time::Duration};
+use std::{fs, thread, time::Duration};
 
 use rustix::process::Signal;
 
@@ -74,4 +74,27 @@ fn a_server_behind_a_cut_cable_is_given_up_in_time() {
     server.process.says_word("silent for 5s");
     server.process.signal(Signal::TERM);
     assert_eq!(server.process.end_within(Duration::from_secs(3)).code, Some(0));
+}
+
+/// 64 KiB under way over a round trip of 20 ms: 12 MB take four seconds. Over TCP bytes that move are
+/// seen, over gRPC an answer only.
+#[test]
+fn a_call_over_grpc_that_outlasts_patience_says_what_to_give() {
+    let Some(cluster) = Cluster::with_delay(Duration::from_millis(10)) else { return };
+    let limit = || fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 65536 131072\n");
+    cluster.there.within(limit).unwrap().unwrap();
+    let server = cluster.server("10.77.2.2");
+    let model = tempfile::NamedTempFile::new().unwrap();
+    let tensors = serde_json::json!([{ "name": "a", "shape": [3_000_000] }]);
+    let text = serde_json::json!({ "model": "own", "element_bytes": 4, "tensors": tensors });
+    fs::write(model.path(), text.to_string()).unwrap();
+    let options = "--pattern tensor-push -n 1 --rounds 1 --timeout 2s --format json";
+    let model = model.path().display();
+    let run = |transport: &str| {
+        cluster.run(&server, &format!("{options} --transport {transport} --model {model}"))
+    };
+    Document::read(&run("tcp@ipoib").quietly(0).stdout).cells().iter().for_each(measured);
+    let words = &["--timeout too short", "cover the largest call"];
+    let document = Document::read(&run("grpc@ipoib").quietly(4).stdout);
+    document.cells().iter().for_each(|cell| without_figures(cell, "failed", words));
 }

@@ -119,8 +119,13 @@ impl Initiator for GrpcTensors {
             );
             match reaped {
                 Ok(reaped) => reaped?,
-                // Patience is at its end.
-                Err(TransportError::Failed(_)) => return Ok(()),
+                // Of a call under way nothing is known until it is answered: not whether its bytes move.
+                Err(TransportError::Failed(late)) => {
+                    return Err(TransportError::Failed(format!(
+                        "{late}: the data path may be cut, or --timeout too short; over gRPC it has to \
+                         cover the largest call (see --coalesce)"
+                    )));
+                }
                 Err(stopped) => return Err(stopped),
             }
             if self.under_way.is_empty() {
