@@ -7,15 +7,16 @@
 mod calls;
 mod duplex;
 mod fetch;
+mod gathered;
 mod inbox;
 mod marks;
 mod one_way;
-mod pieces;
 mod push;
 mod responder;
 mod socket;
 mod stream;
 mod tensors;
+mod unsent;
 
 use std::{
     collections::{BTreeMap, VecDeque},

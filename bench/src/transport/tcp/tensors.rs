@@ -13,8 +13,9 @@ use rustix::net::{RecvFlags, recv};
 
 use super::{
     TcpOpening,
-    pieces::{Gathered, Pieces},
+    gathered::Gathered,
     socket::{Got, Turns, again, await_any, closed, failed, io_failed, read_some},
+    unsent::Unsent,
 };
 use crate::{
     stats::Histogram,
@@ -47,7 +48,7 @@ struct ToServer {
     begun: usize,
     // The numbers of calls that are not answered, in their order, which is that of the answers.
     in_flight: VecDeque<usize>,
-    outgoing: Pieces,
+    outgoing: Unsent,
     incoming: Gathered,
 }
 
@@ -78,7 +79,7 @@ impl TcpTensors {
                     begun: calls.len(),
                     calls: calls.clone(),
                     in_flight: VecDeque::new(),
-                    outgoing: Pieces::default(),
+                    outgoing: Unsent::default(),
                     incoming: Gathered::new(largest as u64)?,
                 });
             }
@@ -209,7 +210,7 @@ impl ToServer {
 pub(super) struct Answering {
     store: Arc<Store>,
     requests: Gathered,
-    replies: Pieces,
+    replies: Unsent,
 }
 
 impl Answering {
@@ -217,7 +218,7 @@ impl Answering {
     /// There is no memory for a request.
     pub(super) fn new(store: Arc<Store>) -> Result<Self, TransportError> {
         let requests = Gathered::new(store.largest_request())?;
-        Ok(Self { store, requests, replies: Pieces::default() })
+        Ok(Self { store, requests, replies: Unsent::default() })
     }
 
     /// Answers every request, until the client closes or `stop` is given. What arrived is known to the

@@ -1,4 +1,4 @@
-//! Messages of different sizes on a stream, made of buffers that nobody joins.
+//! What a stream has not taken yet, in buffers that nobody joins.
 
 use std::{
     collections::VecDeque,
@@ -10,16 +10,16 @@ use bytes::{Buf as _, Bytes};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::{
-    socket::{READ_BUFFER, Turns, again, closed, io_failed},
+    socket::{Turns, again, closed, io_failed},
     stream::MOST_SLICES,
 };
-use crate::transport::{StopSignal, TransportError, buffer::zeroed, wait::go_on};
+use crate::transport::{StopSignal, TransportError, wait::go_on};
 
 /// Buffers on their way into a socket.
 #[derive(Debug, Default)]
-pub(super) struct Pieces(VecDeque<Bytes>);
+pub(super) struct Unsent(VecDeque<Bytes>);
 
-impl Pieces {
+impl Unsent {
     /// These as well.
     pub(super) fn add(&mut self, buffers: &[Bytes]) {
         self.0.extend(buffers.iter().filter(|buffer| !buffer.is_empty()).cloned());
@@ -94,63 +94,5 @@ impl Pieces {
             }
         }
         Ok(())
-    }
-}
-
-/// Messages as they come, each in one piece.
-#[derive(Debug)]
-pub(super) struct Gathered {
-    // Room for the largest message, and for many small ones.
-    buffer: Vec<u8>,
-    // What is here, less what has been consumed.
-    begin: usize,
-    end: usize,
-}
-
-impl Gathered {
-    /// # Errors
-    /// There is no memory for a message of `largest` bytes.
-    pub(super) fn new(largest: u64) -> Result<Self, TransportError> {
-        Ok(Self { buffer: zeroed(largest.max(READ_BUFFER as u64))?, begin: 0, end: 0 })
-    }
-
-    /// Where the next bytes belong, if the message under way has `size` bytes. A large one is read to
-    /// its end and no further: what is behind it would have to be moved. Called when
-    /// [compact](Self::compact).
-    pub(super) fn room(&mut self, size: usize) -> &mut [u8] {
-        let end = size.max(READ_BUFFER).min(self.buffer.len());
-        &mut self.buffer[self.end..end.max(self.end)]
-    }
-
-    /// So many bytes have come there.
-    pub(super) fn took(&mut self, bytes: usize) {
-        self.end = (self.end + bytes).min(self.buffer.len());
-    }
-
-    /// All that is here.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.buffer[self.begin..self.end]
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.begin == self.end
-    }
-
-    /// The first `size` bytes, if they are here.
-    pub(super) fn first(&self, size: usize) -> Option<&[u8]> {
-        self.bytes().get(..size)
-    }
-
-    /// Forgets the first `size` bytes.
-    pub(super) fn consume(&mut self, size: usize) {
-        self.begin = (self.begin + size).min(self.end);
-    }
-
-    /// Moves what is here to the beginning.
-    pub(super) fn compact(&mut self) {
-        if self.begin > 0 {
-            self.buffer.copy_within(self.begin..self.end, 0);
-            (self.begin, self.end) = (0, self.end - self.begin);
-        }
     }
 }
