@@ -96,7 +96,8 @@ pub(super) struct TfGrpcArguments {
     /// Time without an answer, or without a completion, after which the server is given up
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_timeout)]
     timeout: Duration,
-    /// More options of `run`, behind `--`: -d mlx5_0, --cpus 0:1, --sweep tls=no,yes
+    /// More options of `run`, behind `--`, which are none of the above: -d mlx5_0, --cpus 0:1,
+    /// --sweep tls=no,yes
     #[arg(last = true, value_name = "OPTIONS")]
     more: Vec<OsString>,
 }
