@@ -115,8 +115,9 @@ impl Layout {
         let Shape { size, header, watched, .. } = *shape;
         let (receives, lanes) = (shape.receives as usize, shape.lanes as usize);
         let slots = shape.slots.max(1) as usize;
-        let slot = (shape.received as usize).max(CONTROL_BYTES) + header;
-        let align = alignment(size.max(shape.target));
+        let received = shape.received as usize;
+        let slot = received.max(CONTROL_BYTES) + header;
+        let align = alignment(size.max(shape.target).max(received));
         let Some(slot) = slot.checked_next_multiple_of(align) else {
             return Err(no_memory(lanes, size));
         };
@@ -396,6 +397,15 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_reply_of_a_page_begins_on_one_whatever_its_request() {
+        let sent = Shape { size: 8, target: 0, received: 5000, lanes: 2, ..SHAPE };
+        let layout = Layout::new(&sent).unwrap();
+        for (lane, number) in [(0, 0), (0, 1), (1, 2)] {
+            assert_eq!(layout.received(lane, number).offset % PAGE, 0, "{layout:?}");
         }
     }
 
