@@ -63,14 +63,15 @@ impl VerbsServer {
         Ok(Self { pair, lanes, received: Received::default(), completions })
     }
 
-    /// Answers the requests that are here; whether there were any.
+    /// Answers requests that are here, polled in memory one of each who calls: nobody waits for all that
+    /// another one has in flight, and the stop signal is looked at between. Whether there were any.
     #[inline]
     fn answer(&mut self, stop: &StopSignal) -> Result<bool, TransportError> {
         let Self { pair, lanes, received, completions } = self;
         if pair.plan.polls_for_calls() {
             let before = received.messages;
             for (index, lane) in lanes.iter_mut().enumerate() {
-                while let Some(polled) = &mut lane.polled
+                if let Some(polled) = &mut lane.polled
                     && polled.took(pair)?
                 {
                     lane.answer(pair, (index, 0), received, stop)?;
