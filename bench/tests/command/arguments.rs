@@ -40,6 +40,10 @@ fn are_refused_in_one_line() {
         ),
         ("run --transport tcp@lo --tune", &["--tune: for verbs only"]),
         ("run --transport tcp@lo -c UD", &["--connection (-c): for verbs only"]),
+        (
+            "run --transport verbs-send,tcp@lo --pattern calls,ps -r 64 -Q 4 --tune",
+            &["--tune, --rx-depth (-r), --cq-mod (-Q)", "in the patterns calls and ps"],
+        ),
         ("run --tune --sweep cq-mod=1,4", &["--sweep cq-mod", "--tune"]),
         ("run --sweep depth=1:2K:+1", &["2048 combinations", "1024"]),
         (
