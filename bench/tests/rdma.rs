@@ -42,6 +42,8 @@ mod operations;
 mod perftest;
 #[path = "rdma/split.rs"]
 mod split;
+#[path = "rdma/suite.rs"]
+mod suite;
 #[path = "rdma/sweep.rs"]
 mod sweep;
 #[path = "rdma/system_calls.rs"]
