@@ -101,7 +101,8 @@ pub struct SampledCall {
     pub begin: u64,
     /// The client's phases, one after the other without a gap.
     pub client: Vec<Span>,
-    /// The server's part, if it is known.
+    /// The server's part, if it is known; it took no longer than the time between the begin of the call and
+    /// the end of its slice.
     pub server: Option<Served>,
 }
 
@@ -128,7 +129,7 @@ impl SampledCall {
         let place = self.client.iter().position(|(phase, _)| phase.has_wire_and_peer())?;
         let (phase, time) = *self.client.get(place)?;
         let before: u64 = self.client.iter().take(place).map(|(_, time)| time).sum();
-        let all = Serial { after: 0, time: server.phases.iter().map(|(_, time)| time).sum() };
+        let all = Serial { after: 0, time: server.whole() };
         let Serial { after, time: stretch } =
             server.serial.filter(|_| phase.is_wire_and_peer()).unwrap_or(all);
         let [before, time, stretch, after] =
@@ -144,6 +145,14 @@ pub struct Served {
     pub phases: Vec<Span>,
     /// The stretch of them that the client waits for.
     pub serial: Option<Serial>,
+}
+
+impl Served {
+    /// From the begin of its first phase to the end of its last, in nanoseconds.
+    #[must_use]
+    pub fn whole(&self) -> u64 {
+        self.phases.iter().map(|(_, time)| time).sum()
+    }
 }
 
 /// From the read that brought the last byte of a request to the end of the first write of its reply.
@@ -238,6 +247,7 @@ pub(super) fn sampled(
         TransportName::Tcp(_) => (&TCP_CLIENT, &TCP_SERVER),
         TransportName::Grpc(..) | TransportName::Verbs(_) => (&CLIENT, &SERVER),
     };
+    let now = clock.now();
     let (mut calls, mut contradictory) = (Vec::new(), 0);
     for (connection, MarkedConnection { client: address, calls: marked }) in here.iter().enumerate()
     {
@@ -253,7 +263,9 @@ pub(super) fn sampled(
             };
             let served = served.and_then(|served| {
                 let call = served.calls.iter().find(|call| call.call == marks.call)?;
-                call.phases(server)
+                // What it tells may be anything. It ended before it was told.
+                let most = clock.nanoseconds(begin, now);
+                call.phases(server).filter(|served| served.whole() <= most)
             });
             let begin = clock.nanoseconds(0, begin);
             calls.push(SampledCall {
@@ -292,6 +304,9 @@ mod tests {
     use super::*;
     use crate::clock::VirtualClock;
 
+    /// When the marks are looked at, in nanoseconds.
+    const NOW: u64 = 1_000_000;
+
     fn marks(call: u64, borders: &[Border], from: u64, leave_out: &[Mark]) -> CallMarks {
         let mut marks = CallMarks::new(call);
         for (index, (mark, _)) in borders.iter().enumerate() {
@@ -318,6 +333,7 @@ mod tests {
         there: Vec<MarkedConnection>,
     ) -> (Vec<SampledCall>, u64) {
         let clock = VirtualClock::default();
+        clock.advance(NOW);
         sampled(&transport.parse().unwrap(), here, &told(there, &clock), &clock)
     }
 
@@ -392,6 +408,27 @@ mod tests {
         let paired: Vec<_> = calls.iter().map(|call| call.server.is_some()).collect();
         // The last two connections of the server cannot be told apart.
         assert_eq!(paired, [false, true, true, false]);
+    }
+
+    /// A server may tell anything, and its part is added to the client's times.
+    #[test]
+    fn what_a_server_cannot_have_taken_is_left_out() {
+        let clock = VirtualClock::default();
+        clock.advance(NOW);
+        let known = |time| {
+            let mut served = ServedCall { call: 1, marks: vec![None; Mark::ALL.len()] };
+            served.marks[Mark::ReadBegin as usize] = Some(0);
+            served.marks[Mark::WriteEnd as usize] = Some(time);
+            let client = SocketAddr::from(([127, 0, 0, 1], 1));
+            let there = [ServedConnection { client, calls: vec![served] }];
+            let here = [connection(1, vec![marks(1, &CLIENT, 1000, &[])])];
+            let (calls, _) = sampled(&"grpc@lo".parse().unwrap(), &here, &there, &clock);
+            assert_eq!(calls.len(), 1);
+            calls[0].server.as_ref().map(Served::whole)
+        };
+        // The call itself took 45 ns, but a server's write may return after the client's read.
+        assert_eq!([known(46), known(NOW - 1000)], [Some(46), Some(NOW - 1000)]);
+        assert_eq!([known(NOW - 999), known(1 << 63), known(u64::MAX)], [None; 3]);
     }
 
     /// The client waits from the server's last read to its first write.
