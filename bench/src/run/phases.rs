@@ -2,33 +2,55 @@
 
 use crate::{
     report::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPeer},
-    session::{Phase, SampledCall, Served, SlicePhases},
+    session::{Phase, SampledCall, Served, SlicePhases, Span},
     stats::Histogram,
 };
 
-/// The marked calls so far.
+/// What the marked calls so far took. The calls themselves are not kept: a run may have many rounds.
 #[derive(Debug)]
 pub(super) struct PhaseTally {
     one_in: u32,
     contradictory: u64,
-    calls: Vec<SampledCall>,
+    whole: Times,
+    client: Phases,
+    served: ServedTally,
+}
+
+/// Of those calls of which the server's part is known.
+#[derive(Debug, Default)]
+struct ServedTally {
+    samples: u64,
+    /// The client's time of them, in nanoseconds.
+    whole: u128,
+    phases: Phases,
+    peer: Times,
+    wire: Times,
+    overlapping: u64,
 }
 
 impl PhaseTally {
     /// Adds those of a slice to those of the slices before it.
-    pub(super) fn add(all: &mut Option<Self>, slice: SlicePhases) {
-        let SlicePhases { one_in, contradictory, calls } = slice;
-        let all = all.get_or_insert_with(|| Self { one_in, contradictory: 0, calls: Vec::new() });
-        all.contradictory += contradictory;
-        all.calls.extend(calls);
+    pub(super) fn add(all: &mut Option<Self>, slice: &SlicePhases) {
+        let all = all.get_or_insert_with(|| Self {
+            one_in: slice.one_in,
+            contradictory: 0,
+            whole: Times::default(),
+            client: Phases::default(),
+            served: ServedTally::default(),
+        });
+        all.contradictory += slice.contradictory;
+        for call in &slice.calls {
+            all.whole.add(call.whole());
+            all.client.add(&call.client);
+            if let Some(served) = &call.server {
+                all.served.add(call, served);
+            }
+        }
     }
 
     /// What they say; `None` if no call was marked.
     pub(super) fn record(&self) -> Option<PhasesRecord> {
-        let whole: Times = self.calls.iter().map(SampledCall::whole).collect();
-        let mut client = Phases::default();
-        self.calls.iter().for_each(|call| client.add(&call.client));
-        let served = self.served();
+        let served = self.served.record();
         let mut notes = Vec::new();
         match &served {
             None => notes.push(
@@ -55,37 +77,36 @@ impl PhaseTally {
         Some(PhasesRecord {
             one_in: self.one_in,
             unit: "ns".to_owned(),
-            samples: whole.count(),
+            samples: self.whole.count(),
             contradictory: self.contradictory,
-            whole: whole.record()?,
-            client: client.records(whole.sum),
+            whole: self.whole.record()?,
+            client: self.client.records(self.whole.sum()),
             server: served,
             notes,
         })
     }
+}
 
-    fn served(&self) -> Option<ServerPhases> {
-        let both = self.calls.iter().filter_map(|call| Some((call, call.server.as_ref()?)));
-        let mut phases = Phases::default();
-        let (mut samples, mut whole) = (0, 0);
-        let (mut peer, mut wire, mut overlapping) = (Times::default(), Times::default(), 0);
-        for (call, Served { phases: spans, serial }) in both {
-            samples += 1;
-            whole += u128::from(call.whole());
-            phases.add(spans);
-            if let (Some(both), Some(serial)) = (call.wire_and_peer(), serial) {
-                peer.add(serial.time);
-                wire.add(both.saturating_sub(serial.time));
-                overlapping += u64::from(serial.time > both);
-            }
+impl ServedTally {
+    fn add(&mut self, call: &SampledCall, Served { phases, serial }: &Served) {
+        self.samples += 1;
+        self.whole += u128::from(call.whole());
+        self.phases.add(phases);
+        if let (Some(both), Some(serial)) = (call.wire_and_peer(), serial) {
+            self.peer.add(serial.time);
+            self.wire.add(both.saturating_sub(serial.time));
+            self.overlapping += u64::from(serial.time > both);
         }
-        let part = |name: &str, times: &Times| times.named(name, whole);
-        let wire_and_peer = part("peer", &peer)
-            .zip(part("wire", &wire))
-            .map(|(peer, wire)| WireAndPeer { peer, wire, overlapping });
-        (samples > 0).then(|| ServerPhases {
-            samples,
-            phases: phases.records(whole),
+    }
+
+    fn record(&self) -> Option<ServerPhases> {
+        let part = |name: &str, times: &Times| times.named(name, self.whole);
+        let wire_and_peer = part("peer", &self.peer)
+            .zip(part("wire", &self.wire))
+            .map(|(peer, wire)| WireAndPeer { peer, wire, overlapping: self.overlapping });
+        (self.samples > 0).then(|| ServerPhases {
+            samples: self.samples,
+            phases: self.phases.records(self.whole),
             wire_and_peer,
         })
     }
@@ -96,12 +117,13 @@ impl PhaseTally {
 struct Phases(Vec<(Phase, Times)>);
 
 impl Phases {
-    fn add(&mut self, spans: &[(Phase, u64)]) {
-        for (phase, time) in spans {
-            match self.0.iter_mut().find(|(known, _)| known == phase) {
-                Some((_, times)) => times.add(*time),
-                None => self.0.push((*phase, std::iter::once(*time).collect())),
-            }
+    fn add(&mut self, spans: &[Span]) {
+        for &(phase, time) in spans {
+            let place = self.0.iter().position(|(known, _)| *known == phase).unwrap_or_else(|| {
+                self.0.push((phase, Times::default()));
+                self.0.len() - 1
+            });
+            self.0[place].1.add(time);
         }
     }
 
@@ -111,41 +133,32 @@ impl Phases {
     }
 }
 
-/// Times in nanoseconds.
+/// Times in nanoseconds; without memory of its own while there is none.
 #[derive(Debug, Default)]
-struct Times {
-    times: Vec<u64>,
-    sum: u128,
-}
-
-impl FromIterator<u64> for Times {
-    fn from_iter<I: IntoIterator<Item = u64>>(times: I) -> Self {
-        let mut all = Self::default();
-        times.into_iter().for_each(|time| all.add(time));
-        all
-    }
-}
+struct Times(Option<Box<Histogram>>);
 
 impl Times {
     fn add(&mut self, time: u64) {
-        self.times.push(time);
-        self.sum += u128::from(time);
+        self.0.get_or_insert_default().record(time);
     }
 
     fn count(&self) -> u64 {
-        self.times.len() as u64
+        self.0.as_ref().map_or(0, |times| times.len())
+    }
+
+    fn sum(&self) -> u128 {
+        self.0.as_ref().map_or(0, |times| times.sum())
     }
 
     fn record(&self) -> Option<PhaseTimes> {
-        let mut histogram = Histogram::new();
-        self.times.iter().for_each(|&time| histogram.record(time));
-        let at = |q: f64| histogram.quantile(q).value().map(|time| time as f64);
-        Some(PhaseTimes { p50: at(0.5), p99: at(0.99), mean: histogram.mean()? })
+        let times = self.0.as_ref()?;
+        let at = |q: f64| times.quantile(q).value().map(|time| time as f64);
+        Some(PhaseTimes { p50: at(0.5), p99: at(0.99), mean: times.mean()? })
     }
 
     /// As a phase of that name; `whole` is the time of all calls in nanoseconds.
     fn named(&self, name: &str, whole: u128) -> Option<PhaseRecord> {
-        let share_percent = if whole == 0 { 0.0 } else { self.sum as f64 * 100.0 / whole as f64 };
+        let share_percent = if whole == 0 { 0.0 } else { self.sum() as f64 * 100.0 / whole as f64 };
         let (name, samples) = (name.to_owned(), self.count());
         Some(PhaseRecord { name, samples, times: self.record()?, share_percent })
     }
@@ -158,7 +171,7 @@ mod tests {
 
     fn tally(calls: Vec<SampledCall>) -> PhasesRecord {
         let mut all = None;
-        PhaseTally::add(&mut all, SlicePhases { one_in: 8, calls, contradictory: 1 });
+        PhaseTally::add(&mut all, &SlicePhases { one_in: 8, calls, contradictory: 1 });
         all.unwrap().record().unwrap()
     }
 

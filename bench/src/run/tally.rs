@@ -138,7 +138,7 @@ impl Tally {
             (none, slice) => *none = slice,
         }
         if let Some(phases) = slice.phases {
-            PhaseTally::add(&mut self.phases, phases);
+            PhaseTally::add(&mut self.phases, &phases);
         }
         if let Some(Split { waits, uncertainty }) = slice.split {
             let (all, worst) =

@@ -133,6 +133,12 @@ impl Histogram {
         (!self.is_empty()).then_some(self.max)
     }
 
+    /// All samples together, exact, in nanoseconds.
+    #[must_use]
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
     /// The arithmetic mean, exact up to rounding, in nanoseconds.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
