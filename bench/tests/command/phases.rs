@@ -305,5 +305,26 @@ fn a_trace_that_cannot_be_is_refused_before_anything_is_measured() {
     run(&format!("{plan} --trace x.json")).failed(2, &["--trace", "--phases"]);
     let refused = run(&format!("{plan} --phases --trace /nowhere/x.json"));
     refused.failed(1, &["/nowhere/x.json", "another place with --trace"]);
-    run(&format!("{plan} --phases --trace x.json -o x.json")).failed(2, &["each its own"]);
+    for output in ["x.json", "./x.json", "../bench/x.json"] {
+        run(&format!("{plan} --phases --trace x.json -o {output}")).failed(2, &["each its own"]);
+    }
+}
+
+#[test]
+fn a_run_that_does_not_begin_leaves_the_trace_of_an_earlier_one() {
+    let (earlier, new) = (file("earlier.json"), file("new.json"));
+    fs::write(&earlier, "a trace that is longer than the next, which is empty of calls").unwrap();
+    for trace in [&earlier, &new] {
+        let plan =
+            "run 127.0.0.1 --port 1 --transport tcp@lo --pattern latency -s 8 -n 20 --phases";
+        run(&format!("{plan} --trace {}", trace.display())).failed(1, &["127.0.0.1:1"]);
+    }
+    assert!(fs::read_to_string(&earlier).unwrap().starts_with("a trace that is longer"));
+    assert!(!new.exists());
+    // One that begins replaces all of it.
+    fs::write(&earlier, " ".repeat(1 << 20) + "an end").unwrap();
+    let plan = "run --transport tcp@lo --pattern latency -s 8 -n 20 --rounds 1 --phases 1";
+    run(&format!("{plan} --trace {}", earlier.display())).quietly(0);
+    check_trace(&serde_json::from_str(&fs::read_to_string(&earlier).unwrap()).unwrap());
+    fs::remove_file(earlier).unwrap();
 }

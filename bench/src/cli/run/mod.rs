@@ -84,16 +84,25 @@ pub(super) fn carry_out(
     refuse_ignored(words, &plan)?;
     let variants = variants(arguments, words, &plan)?;
     refuse_impossible(&plan, &variants)?;
-    let mut trace = TraceFile::create(arguments, &plan, &variants)?;
     let stop = stop_on_signals()?;
     let here = Host::here().map_err(Failure::Error)?;
+    let mut trace = TraceFile::create(arguments, &plan, &variants)?;
     let mut document = document(arguments, &plan, &here);
     let mut shown = Shown::new(arguments.progress);
 
     let watched = Watched { shown: &mut shown, trace: trace.as_mut() };
     let ended = measure((arguments, words), (plan, variants), here, &stop, &mut document, watched);
     shown.end();
-    let traced = trace.map_or(Ok(()), |trace| trace.finish(&document));
+    // Also an interruption may come before the server is reached.
+    let has_begun = document.server.is_some() && !matches!(ended, Err(Ended::NotBegun(_)));
+    let traced = match trace {
+        Some(trace) if has_begun => trace.finish(&document),
+        Some(trace) => {
+            trace.discard();
+            Ok(())
+        }
+        None => Ok(()),
+    };
     Ok((document, Outcome { ended, traced }))
 }
 

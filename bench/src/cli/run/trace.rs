@@ -1,9 +1,9 @@
 //! `--trace`: the file, which is made before anything is measured for it, and what goes into it.
 
 use std::{
-    fs::File,
+    fs::{self, File, OpenOptions},
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use super::RunArguments;
@@ -20,6 +20,8 @@ use crate::{
 pub(super) struct TraceFile {
     path: PathBuf,
     file: File,
+    // Whether there was none before.
+    is_new: bool,
     trace: Trace,
 }
 
@@ -39,14 +41,28 @@ impl TraceFile {
                 "--trace shows marked calls, and none are marked; give --phases as well".to_owned(),
             ));
         }
-        if arguments.output.as_ref() == Some(path) {
+        if arguments.output.as_deref().is_some_and(|output| place(output) == place(path)) {
             return Err(Failure::Usage(
                 "--trace and --output name one file; give each its own".to_owned(),
             ));
         }
         let path = path.clone();
-        let file = File::create(&path).map_err(|error| failed(&path, &error))?;
-        Ok(Some(Self { path, file, trace: Trace::default() }))
+        let (opened, is_new) = match File::create_new(&path) {
+            // What it holds stays there until there is something to put in its place.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                (OpenOptions::new().write(true).create(true).truncate(false).open(&path), false)
+            }
+            created => (created, true),
+        };
+        let file = opened.map_err(|error| failed(&path, &error))?;
+        Ok(Some(Self { path, file, is_new, trace: Trace::default() }))
+    }
+
+    /// Leaves the place as it was: nothing was measured.
+    pub(super) fn discard(self) {
+        if self.is_new {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 
     /// Writes it.
@@ -55,13 +71,28 @@ impl TraceFile {
     /// It cannot be written.
     pub(super) fn finish(mut self, document: &Document) -> Result<(), Failure> {
         let text = serde_json::to_string(&self.trace.events(document)).map_err(Failure::error)?;
+        // Refused by devices and pipes, which have no length.
+        let _ = self.file.set_len(0);
         let written =
             self.file.write_all(text.as_bytes()).and_then(|()| self.file.write_all(b"\n"));
         written.map_err(|error| failed(&self.path, &error))
     }
 }
 
-fn failed(path: &std::path::Path, error: &io::Error) -> Failure {
+/// The file that a path names, whichever of several ways it does so.
+fn place(path: &Path) -> PathBuf {
+    if let Ok(file) = fs::canonicalize(path) {
+        return file;
+    }
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory = fs::canonicalize(directory.unwrap_or(Path::new(".")));
+    match (directory, path.file_name()) {
+        (Ok(directory), Some(name)) => directory.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::error(format!(
         "cannot write the trace to {}: {error}; choose another place with --trace",
         path.display()
