@@ -12,7 +12,7 @@ use crate::{
 fn every_benchmark_goes_over_verbs() {
     let Some(_device) = device() else { return };
     let server = server();
-    let options = "--transport verbs-write,verbs-send,grpc@ethernet,tcp@ethernet --scheme uniform,skew-small \
+    let options = "--transport verbs-write,verbs-send,grpc@ethernet,tcp@ethernet --scheme uniform \
                    --servers 2 --workers 2 -D 100ms --warm-up 10ms --rounds 1 --timeout 2m --format json";
     let arguments = format!("suite tf-grpc {} {options}", server.address);
     let finished = Running::start(&mut fabricbench(&arguments)).end();
