@@ -35,6 +35,8 @@ mod lost_peer;
 mod lying_server;
 #[path = "command/models.rs"]
 mod models;
+#[path = "command/open_loop.rs"]
+mod open_loop;
 #[path = "command/output.rs"]
 mod output;
 #[path = "command/own_server.rs"]

@@ -1,5 +1,8 @@
 //! The measuring loops on a virtual clock: every figure is known in advance.
 
+#[path = "engine/open.rs"]
+mod open;
+
 use std::time::Duration;
 
 use fabricbench::{

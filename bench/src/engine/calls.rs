@@ -37,16 +37,8 @@ pub fn measure_calls<I: Initiator, C: Clock>(
     histogram: &mut Histogram,
     warm: impl FnOnce(),
 ) -> Result<CallsRecord, EngineError> {
+    let warm_up = warm_up(initiator, clock, task)?;
     let mut calls = Calls::new(initiator, task.patience);
-    let limit = task.warm_up;
-    let (warm_up, _) = calls.run(
-        clock,
-        Phase::WarmUp,
-        |begun, elapsed| {
-            begun >= limit.messages.max(1) || u128::from(elapsed) >= limit.time.as_nanos()
-        },
-        |_| {},
-    )?;
     warm();
     let (timed, span) = calls.run(
         clock,
@@ -55,6 +47,20 @@ pub fn measure_calls<I: Initiator, C: Clock>(
         |time| histogram.record(time),
     )?;
     Ok(CallsRecord { warm_up, timed, elapsed: clock.nanoseconds(span.0, span.1), span })
+}
+
+/// Makes the calls that are not timed; returns how many there were.
+pub(super) fn warm_up<I: Initiator, C: Clock>(
+    initiator: &mut I,
+    clock: &C,
+    task: &Task,
+) -> Result<u64, EngineError> {
+    let limit = task.warm_up;
+    let enough = |begun, elapsed| {
+        begun >= limit.messages.max(1) || u128::from(elapsed) >= limit.time.as_nanos()
+    };
+    let mut calls = Calls::new(initiator, task.patience);
+    Ok(calls.run(clock, Phase::WarmUp, enough, |_| {})?.0)
 }
 
 struct Calls<'a, I> {

@@ -3,6 +3,7 @@
 mod bandwidth;
 mod calls;
 mod latency;
+mod open;
 mod schedule;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use thiserror::Error;
 pub use bandwidth::{PushRecord, measure_bandwidth};
 pub use calls::{CallsRecord, measure_calls};
 pub use latency::{PingPongRecord, measure_latency};
+pub use open::{Borne, Offered, OpenRecord, measure_open};
 pub use schedule::slices;
 
 use crate::{

@@ -46,7 +46,7 @@ fn groups(plan: &Plan) -> Vec<Range<usize>> {
 
 /// SplitMix64 (Steele, Lea, Flood 2014): a few lines, and the same order on every platform and
 /// with every version of every crate, so that a seed in a result stays good.
-struct SplitMix(u64);
+pub(super) struct SplitMix(pub(super) u64);
 
 impl SplitMix {
     fn next(&mut self) -> u64 {
@@ -55,6 +55,11 @@ impl SplitMix {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
+    }
+
+    /// At least 0 and less than 1, in steps of 2^-53.
+    pub(super) fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Fisher-Yates; the bias of the remainder is below 2^-50 for any real number of transports.

@@ -1,6 +1,7 @@
 //! What to measure, as data: transports, patterns, sizes, payload and stop rule, expanded to an
 //! ordered list of cells. Knows nothing of how any of it is done.
 
+mod arrivals;
 mod buffers;
 mod model;
 mod pattern;
@@ -16,6 +17,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use arrivals::Arrivals;
 pub use buffers::{BufferError, BufferSpec, Buffers, Category, MOST_BUFFERS, Scheme};
 pub use model::{LARGEST_MODEL_FILE, MOST_TENSORS, Model, ModelError, Tensor};
 pub use pattern::{MOST_ROLES, Pattern, Roles};
@@ -375,6 +377,15 @@ pub fn default_depth(cell: &Cell) -> u32 {
     };
     // At least two, so that the wire does not idle while a completion is handled.
     u32::try_from((BYTES_IN_FLIGHT / cell.largest_message().max(1)).clamp(2, most)).unwrap_or(2)
+}
+
+/// Calls that may be under way on a connection of an open loop when nobody says otherwise: 1,024, and at
+/// most 64 MiB of them. A server that stands still for a second is to be seen by those that would have
+/// been made meanwhile, and memory is not to be the end of it.
+#[must_use]
+pub fn open_bound(cell: &Cell) -> u32 {
+    const BYTES_IN_FLIGHT: u64 = 64 << 20;
+    u32::try_from((BYTES_IN_FLIGHT / cell.largest_message().max(1)).clamp(2, 1024)).unwrap_or(2)
 }
 
 #[cfg(test)]

@@ -55,12 +55,16 @@ pub enum Axis {
     Mtu,
     /// Which interface posts and polls.
     Post,
+    /// Calls a second of an open loop.
+    Rate,
+    /// How the calls of an open loop follow one another.
+    Arrivals,
 }
 
 type Row = (Axis, &'static str, fn(&TransportName, Pattern) -> bool);
 
 /// Axis, its name, and whether it means anything to a transport in a pattern.
-const TABLE: [Row; 19] = [
+const TABLE: [Row; 21] = [
     (Axis::Depth, "depth", has_depth),
     (Axis::Threads, "threads", |_, pattern| !pattern.has_roles()),
     (Axis::Connections, "connections", has_connections),
@@ -84,6 +88,8 @@ const TABLE: [Row; 19] = [
     (Axis::Completions, "completions", is_verbs),
     (Axis::Mtu, "mtu", is_verbs),
     (Axis::Post, "post", is_verbs),
+    (Axis::Rate, "rate", is_scheduled),
+    (Axis::Arrivals, "arrivals", is_scheduled),
 ];
 
 fn operation(transport: &TransportName) -> Option<VerbsOperation> {
@@ -100,6 +106,11 @@ fn is_verbs(transport: &TransportName, _: Pattern) -> bool {
 /// gRPC by the library that has all its options.
 fn is_tonic(transport: &TransportName, _: Pattern) -> bool {
     matches!(transport, TransportName::Grpc(GrpcTuning::Tuned | GrpcTuning::Stock, _))
+}
+
+/// Its calls can begin at times that are settled beforehand.
+fn is_scheduled(transport: &TransportName, pattern: Pattern) -> bool {
+    operation(transport).is_none() && pattern == Pattern::Calls
 }
 
 /// More than one of its sockets can be busy at once.
@@ -340,13 +351,15 @@ mod tests {
         let of_grpc = ["serialized", "tls", "runtime", "server-threads"];
         let called = [&of_grpc[..2], &["phases"], &of_grpc[2..]].concat();
         let grpc = [&fitted[..], &called].concat();
-        assert_eq!(touching("grpc@ipoib", Pattern::Calls), grpc);
+        let scheduled = ["rate", "arrivals"];
+        assert_eq!(touching("grpc@ipoib", Pattern::Calls), [&grpc[..], &scheduled].concat());
         let push = [&fitted[..], &["serialized", "tls", "assign"], &of_grpc[2..]].concat();
         assert_eq!(touching("grpc@ipoib", Pattern::Bandwidth), push);
         assert_eq!(touching("grpc@ipoib", Pattern::Latency), [&["threads"][..], &called].concat());
         assert_eq!(touching("tcp@ipoib", Pattern::Bandwidth), streams);
         assert_eq!(touching("tcp@ipoib", Pattern::Fetch), fitted);
-        assert_eq!(touching("tcp@ipoib", Pattern::Calls), [&fitted[..], &["phases"]].concat());
+        let calls = [&fitted[..], &["phases"], &scheduled].concat();
+        assert_eq!(touching("tcp@ipoib", Pattern::Calls), calls);
         assert_eq!(touching("grpc-lean@ipoib", Pattern::Latency), ["threads", "phases"]);
     }
 

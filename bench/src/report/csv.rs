@@ -3,7 +3,7 @@
 use super::Document;
 use crate::plan::Axis;
 
-const HEADER: [&str; 32] = [
+const HEADER: [&str; 33] = [
     "transport",
     "pattern",
     "size_bytes",
@@ -36,10 +36,12 @@ const HEADER: [&str; 32] = [
     "tensors_per_s",
     "assign_p50_ns",
     "assign_mean_ns",
+    "sustained",
 ];
 
 /// The rows with a header line, behind the others a column for each setting that a cell has of its own. Latencies
-/// are half round trips in nanoseconds, of reads, atomics, calls and steps of tensors whole ones; what is absent is empty.
+/// are half round trips in nanoseconds, of reads, atomics, calls and steps of tensors whole ones, of a rate from when
+/// a call was to begin; what is absent is empty.
 ///
 /// # Errors
 /// None that can occur in memory; they are the writer's.
@@ -92,6 +94,7 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             number(tensors.and_then(|tensors| tensors.tensors_per_s)),
             number(assign.and_then(|assign| assign.p50)),
             number(assign.map(|assign| assign.mean)),
+            cell.load.as_ref().map_or_else(String::new, |load| load.sustained.to_string()),
         ];
         let values = axes.iter().map(|&axis| {
             cell.variant.get(axis).map_or_else(String::new, |value| value.to_string())

@@ -43,7 +43,7 @@ pub fn long(document: &Document) -> String {
     }
     let table = table.trim_fmt();
     format!(
-        "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones, of tensors the steps; MB = 10^6 bytes; CPU: processor time of \
+        "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones, of rate=N from when a call was to begin, of tensors the steps; MB = 10^6 bytes; CPU: processor time of \
          each process a message, of tensors a step; conns: TCP connections that the client's kernel counts; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
          smoothed round trip time at the end of a slice\n\n{}{}",
         phases(document),
@@ -77,6 +77,9 @@ fn row(cell: &CellRecord) -> Vec<String> {
     let tcp = cell.tcp.as_ref();
     let rtt = tcp.and_then(|tcp| tcp.client.as_ref()?.rtt_us);
     let status = match cell.status {
+        Status::Measured if cell.load.as_ref().is_some_and(|load| !load.sustained) => {
+            "measured, rate not sustained"
+        }
         Status::Measured => "measured",
         Status::Unsupported => "unsupported",
         Status::Failed => "failed",

@@ -294,6 +294,7 @@ mod tests {
             path: None,
             peer_path: None,
             phases: None,
+            load: None,
             latency: (pattern == Pattern::Latency).then(|| Latency {
                 split: None,
                 unit: "ns".to_owned(),

@@ -9,7 +9,7 @@ use fabricbench_ipoib::Advice;
 use serde::{Deserialize, Serialize};
 
 use super::{PhasesRecord, TcpRecord, TensorRecord};
-use crate::plan::{Buffers, Pattern, Roles, Sweep, TransportName, Variant, display_size};
+use crate::plan::{Arrivals, Buffers, Pattern, Roles, Sweep, TransportName, Variant, display_size};
 
 /// The value of [`Document::schema`].
 pub const SCHEMA: &str = "fabricbench/1";
@@ -98,7 +98,8 @@ pub struct PlanRecord {
     pub rounds: u32,
     /// Seed of the order within a round and of the payload.
     pub seed: u64,
-    /// Always "closed": an operation starts when another is done.
+    /// "closed": an operation starts when another is done; "open" where calls begin on a schedule
+    /// ([`CellRecord::load`]).
     pub loop_kind: String,
 }
 
@@ -179,6 +180,9 @@ pub struct CellRecord {
     /// Where the time of marked calls went, where calls were marked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub phases: Option<PhasesRecord>,
+    /// The load of an open loop; absent of a closed one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub load: Option<LoadRecord>,
     /// Rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Throughput>,
@@ -236,6 +240,29 @@ impl CellRecord {
         let model = self.tensors.as_ref().map(|tensors| tensors.model.as_str());
         display_size(self.size, self.buffers.as_ref(), model)
     }
+}
+
+/// What was asked of a cell whose calls begin on a schedule, and how that went. Its times are from when
+/// a call was to begin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadRecord {
+    /// How calls follow one another.
+    pub arrivals: Arrivals,
+    /// Calls a second that were to begin, on all threads and connections together.
+    pub offered_per_s: f64,
+    /// Calls a second that were answered; `null` if the clock did not advance.
+    pub achieved_per_s: Option<f64>,
+    /// Calls that may be under way at once, on all threads and connections together.
+    pub bound: u64,
+    /// The most that were.
+    pub most_in_flight: u64,
+    /// Calls that began late, since as many as may be were under way.
+    pub held_back: u64,
+    /// Calls that were due and never begun, since twice the time of the schedule was over.
+    pub given_up: u64,
+    /// Whether the load was borne; if not, times say how long it was offered and not how long a call
+    /// takes.
+    pub sustained: bool,
 }
 
 /// Kinds of path, told apart by detection.

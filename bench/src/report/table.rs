@@ -79,7 +79,14 @@ fn title(document: &Document, pattern: Pattern) -> String {
             );
         }
     };
-    if pattern == Pattern::Calls { format!("{words}{replies}") } else { words.to_owned() }
+    let open = match document.cells.iter().any(|cell| cell.load.is_some()) {
+        true => "; of rate=N from when it was to begin (!: the rate was not sustained)",
+        false => "",
+    };
+    match pattern {
+        Pattern::Calls => format!("{words}{replies}{open}"),
+        _ => words.to_owned(),
+    }
 }
 
 fn tensors_title(document: &Document, pattern: Pattern) -> String {
@@ -112,7 +119,7 @@ const SIZE: usize = "1023 KiB".len();
 /// Characters of the widest figure.
 fn widest(pattern: Pattern) -> usize {
     match pattern {
-        Pattern::Calls | Pattern::Ps => "123 / 12,345 (67,890)".len(),
+        Pattern::Calls | Pattern::Ps => "123! / 12,345 (67,890)".len(),
         Pattern::TensorPush | Pattern::TensorFetch => "1,234 / 123 (-)".len(),
         _ => "RT 1,234 (5,678)".len(),
     }
@@ -258,7 +265,9 @@ fn shown(cell: &CellRecord) -> String {
             let unit = if cell.pattern == Pattern::Calls { 1e3 } else { 1.0 };
             let calls = figure(Some(throughput.messages_per_s / unit));
             let (p50, p99) = (microseconds(latency.p50), microseconds(latency.p99));
-            format!("{calls} / {} ({})", figure(p50), figure(p99))
+            let behind = cell.load.as_ref().is_some_and(|load| !load.sustained);
+            let mark = if behind { "!" } else { "" };
+            format!("{calls}{mark} / {} ({})", figure(p50), figure(p99))
         }
         (Pattern::TensorPush | Pattern::TensorFetch, Some(latency), Some(throughput)) => {
             let milliseconds =
@@ -317,6 +326,7 @@ mod tests {
                 chosen: None,
             }),
             peer_path: None,
+            load: None,
             latency: None,
             phases: None,
             throughput: Some(Throughput { bytes_per_s: 8e3, messages_per_s: 1e3 }),

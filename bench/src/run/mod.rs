@@ -1,6 +1,7 @@
 //! A plan, carried out: slice after slice, the document whole after each.
 
 mod advice;
+mod overload;
 mod phases;
 mod tally;
 mod trace;
@@ -10,6 +11,7 @@ mod tune;
 use std::time::Duration;
 
 use advice::advice;
+use overload::overloads;
 use tally::Tally;
 use thiserror::Error;
 pub use trace::Trace;
@@ -103,6 +105,7 @@ pub fn run<C: Clock + Clone + Send + Sync + 'static>(
         if let Ok(SliceRecord { phases: Some(phases), .. }) = &measured {
             progress.marked(&slice.cell, next.round, phases);
         }
+        tally.offered(slice.offered);
         tally.add(next.round, slice.depth, measured);
         let last = next.round + 1 == plan.rounds;
         if let Some(record) = document.cells.get_mut(next.cell) {
@@ -125,6 +128,7 @@ pub fn run<C: Clock + Clone + Send + Sync + 'static>(
     }
     document.warnings.extend(unsteady(&document.cells));
     document.warnings.extend(troubles(&document.cells));
+    document.warnings.extend(overloads(&document.cells));
     document.advice = advice(&document.cells, &initiating.here, &initiating.there);
     // A device or pipe is written once, at the end, so it needs the document also when it was cut.
     document.complete = ended.is_ok();
@@ -193,6 +197,7 @@ fn slice<C>(
     let threads = cell.roles.map_or(settings.threads, |roles| roles.workers);
     Slice {
         depth: settings.depth(&cell),
+        offered: settings.offered(&cell),
         cell,
         // A thread without a message would be none.
         threads: match stop {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use super::{Measured, phases::PhaseTally, tune::Found};
 use crate::{
-    plan::{Cell, Pattern, TransportName},
+    engine::Borne,
+    plan::{Arrivals, Cell, Pattern, TransportName},
     report::{
         Absent, Assign, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind,
-        LatencySplit, Loss, Memory, Path, PayloadCheck, Proof, RoundRecord, Status, TcpRecord,
-        TensorRecord, Throughput,
+        LatencySplit, LoadRecord, Loss, Memory, Path, PayloadCheck, Proof, RoundRecord, Status,
+        TcpRecord, TensorRecord, Throughput,
     },
     session::SliceError,
     stats::{Histogram, Quantile},
@@ -28,6 +29,8 @@ pub(super) struct Tally {
     // Boxed, and only there once something was measured: a plan may hold thousands of cells.
     round_trips: Option<Box<Histogram>>,
     // Waits by time stamps, and how far off they may be.
+    offered: Option<(u64, Arrivals)>,
+    borne: Option<Borne>,
     split: Option<(Box<Histogram>, u64)>,
     // What the assignments of each step took.
     assigned: Option<Box<Histogram>>,
@@ -55,6 +58,8 @@ impl Tally {
             failed: None,
             paths: None,
             round_trips: None,
+            offered: None,
+            borne: None,
             split: None,
             assigned: None,
             phases: None,
@@ -94,6 +99,11 @@ impl Tally {
     /// Whether further rounds are of no use.
     pub(super) fn is_over(&self) -> bool {
         self.failed.is_some()
+    }
+
+    /// The load of an open loop.
+    pub(super) fn offered(&mut self, offered: Option<(u64, Arrivals)>) {
+        self.offered = offered;
     }
 
     pub(super) fn add(&mut self, round: u32, depth: u32, measured: Measured) {
@@ -139,6 +149,10 @@ impl Tally {
         }
         if let Some(phases) = slice.phases {
             PhaseTally::add(&mut self.phases, &phases);
+        }
+        match (&mut self.borne, slice.borne) {
+            (Some(all), Some(slice)) => all.then(slice),
+            (none, slice) => *none = slice,
         }
         if let Some(Split { waits, uncertainty }) = slice.split {
             let (all, worst) =
@@ -193,6 +207,7 @@ impl Tally {
             peer_path: self.paths.as_ref().map(|(_, there)| there.clone()),
             latency: None,
             phases: None,
+            load: None,
             throughput: None,
             counters: None,
             peer_counters: None,
@@ -220,6 +235,7 @@ impl Tally {
         }
         record.phases = self.phases.as_ref().and_then(PhaseTally::record);
         record.throughput = self.throughput();
+        record.load = self.load(record.throughput.as_ref());
         if let Some((here, there)) = &self.counters {
             record.counters = Some(here.clone());
             record.peer_counters = Some(there.clone());
@@ -275,6 +291,20 @@ impl Tally {
         } else {
             LatencyKind::HalfRoundTrip
         }
+    }
+
+    fn load(&self, throughput: Option<&Throughput>) -> Option<LoadRecord> {
+        let ((rate, arrivals), borne) = self.offered.zip(self.borne)?;
+        Some(LoadRecord {
+            arrivals,
+            offered_per_s: rate as f64,
+            achieved_per_s: throughput.map(|throughput| throughput.messages_per_s),
+            bound: borne.bound,
+            most_in_flight: borne.most_in_flight,
+            held_back: borne.held_back,
+            given_up: borne.given_up,
+            sustained: !borne.overloaded,
+        })
     }
 
     /// Totals by total time; absent if the clock did not advance.
@@ -397,6 +427,7 @@ mod tests {
             lost: 0,
             returned: 0,
             elapsed: samples.iter().sum(),
+            borne: None,
             split: None,
             assigned: None,
             phases: None,

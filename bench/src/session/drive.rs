@@ -11,7 +11,9 @@ use fabricbench_grpc::marks::Mark;
 use super::{Slice, SliceError};
 use crate::{
     clock::Clock,
-    engine::{Task, measure_bandwidth, measure_calls, measure_latency},
+    engine::{
+        Borne, Offered, Task, measure_bandwidth, measure_calls, measure_latency, measure_open,
+    },
     plan::Pattern,
     stats::Histogram,
     transport::{Initiator, MarkedConnection, Split},
@@ -43,6 +45,8 @@ pub(super) struct Driven {
     pub(super) round_trips: Histogram,
     /// Payload checks: compared, and of these different.
     pub(super) verified: (u64, u64),
+    /// How the load of an open loop was borne.
+    pub(super) borne: Option<Borne>,
     /// How long completions waited for the program, where that was asked for.
     pub(super) split: Option<Split>,
     /// What the assignments of each operation took together, where tensors are assigned, in nanoseconds.
@@ -68,7 +72,7 @@ pub(super) fn drive<I: Initiator + Send, C: Clock + Sync, T>(
     look: impl FnOnce() -> Result<T, SliceError>,
 ) -> Result<(Driven, T), SliceError> {
     let driven = match &mut initiators[..] {
-        [only] => vec![drive_one(clock, slice, slice.task, only, || {})?],
+        [only] => vec![drive_one(clock, slice, slice.task, (0, 1), only, || {})?],
         several => drive_several(clock, slice, several)?,
     };
     // Before they are asked: some compare much of what they have, which no figure is of.
@@ -105,7 +109,7 @@ fn drive_several<I: Initiator + Send, C: Clock + Sync>(
                 }
                 let mut expected = Expected { meeting, is_here: false };
                 ready.wait();
-                drive_one(clock, slice, task, initiator, || expected.meet())
+                drive_one(clock, slice, task, (index, threads), initiator, || expected.meet())
             };
             match thread::Builder::new().spawn_scoped(scope, measure) {
                 Ok(thread) => begun.push(thread),
@@ -229,6 +233,9 @@ impl Driven {
         self.round_trips.merge(&other.round_trips);
         self.verified.0 += other.verified.0;
         self.verified.1 += other.verified.1;
+        if let (Some(borne), Some(more)) = (&mut self.borne, other.borne) {
+            borne.beside(more);
+        }
         if let (Some(split), Some(more)) = (&mut self.split, other.split) {
             split.waits.extend(more.waits);
             split.uncertainty = split.uncertainty.max(more.uncertainty);
@@ -245,12 +252,32 @@ fn drive_one<I: Initiator, C: Clock>(
     clock: &C,
     slice: &Slice,
     task: Task,
+    (index, threads): (u32, u32),
     initiator: &mut I,
     warm: impl FnOnce(),
 ) -> Result<Driven, SliceError> {
     let mut round_trips = Histogram::new();
-    let (loops, span) = match slice.cell.pattern {
-        Pattern::Latency => {
+    let mut borne = None;
+    let (loops, span) = match (slice.cell.pattern, slice.offered) {
+        (Pattern::Calls, Some((rate, arrivals))) => {
+            // The load is that of all threads, which take turns.
+            let offered = Offered {
+                rate: rate as f64 / f64::from(threads),
+                arrivals,
+                phase: f64::from(index) / f64::from(threads),
+                seed: slice.seed.wrapping_add(u64::from(index) << 32),
+            };
+            let record = measure_open(initiator, clock, &task, offered, &mut round_trips, warm)?;
+            borne = Some(record.borne);
+            let loops = Loops {
+                warm_up: record.warm_up,
+                timed: record.timed,
+                elapsed: record.elapsed,
+                ..Loops::default()
+            };
+            (loops, record.span)
+        }
+        (Pattern::Latency, _) => {
             let record = measure_latency(initiator, clock, &task, &mut round_trips, warm)?;
             let loops = Loops {
                 warm_up: record.warm_up,
@@ -261,7 +288,7 @@ fn drive_one<I: Initiator, C: Clock>(
             };
             (loops, record.span)
         }
-        Pattern::Calls | Pattern::Ps | Pattern::TensorPush | Pattern::TensorFetch => {
+        (Pattern::Calls | Pattern::Ps | Pattern::TensorPush | Pattern::TensorFetch, _) => {
             let record = measure_calls(initiator, clock, &task, &mut round_trips, warm)?;
             let loops = Loops {
                 warm_up: record.warm_up,
@@ -271,7 +298,7 @@ fn drive_one<I: Initiator, C: Clock>(
             };
             (loops, record.span)
         }
-        Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch | Pattern::Rate => {
+        (Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch | Pattern::Rate, _) => {
             let record = measure_bandwidth(initiator, clock, &task, warm)?;
             let loops = Loops {
                 warm_up: record.warm_up,
@@ -284,7 +311,7 @@ fn drive_one<I: Initiator, C: Clock>(
             (loops, record.span)
         }
     };
-    Ok(Driven { loops, round_trips, span, ..Driven::default() })
+    Ok(Driven { loops, round_trips, borne, span, ..Driven::default() })
 }
 
 #[cfg(test)]
@@ -341,6 +368,7 @@ mod tests {
         Slice {
             cell: Cell::new("tcp@loopback".parse().unwrap(), pattern, 8),
             depth: 4,
+            offered: None,
             threads: 3,
             connections: 1,
             seed: 1,

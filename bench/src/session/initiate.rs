@@ -353,7 +353,17 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
             Ok((driven, watch, cpu, memory.bytes(), tcp))
         });
         let (
-            Driven { loops, round_trips, verified, split, assigned, marked, mut settings, .. },
+            Driven {
+                loops,
+                round_trips,
+                verified,
+                borne,
+                split,
+                assigned,
+                marked,
+                mut settings,
+                ..
+            },
             watch,
             cpu,
             memory,
@@ -401,6 +411,7 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
             returned: loops.returned,
             elapsed: loops.elapsed,
             round_trips,
+            borne,
             split,
             assigned,
             path,

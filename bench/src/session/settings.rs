@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    plan::{Axis, Cell, Pattern, TransportName, Variant, default_depth},
+    plan::{Arrivals, Axis, Cell, Pattern, TransportName, Variant, default_depth, open_bound},
     transport::{
         VerbsSettings,
         grpc::{GrpcSettings, RuntimeKind},
@@ -21,6 +21,10 @@ pub struct Settings {
     pub connections: u32,
     /// Calls of which one is marked, so that its phases can be told; `None`: none is.
     pub phases: Option<u32>,
+    /// Calls a second that begin on a schedule; `None`: a closed loop.
+    pub rate: Option<u64>,
+    /// How those follow one another.
+    pub arrivals: Arrivals,
     /// Options of gRPC.
     pub grpc: GrpcSettings,
     /// Options of verbs for the client's side.
@@ -30,12 +34,22 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Calls a second of `cell`, and how they follow one another, where it is an open loop.
+    #[must_use]
+    pub fn offered(&self, cell: &Cell) -> Option<(u64, Arrivals)> {
+        let touched = Axis::Rate.touches(&cell.transport, cell.pattern);
+        self.rate.filter(|_| touched).map(|rate| (rate, self.arrivals))
+    }
+
     /// Messages in flight in `cell`.
     #[must_use]
     pub fn depth(&self, cell: &Cell) -> u32 {
         match cell.pattern {
             Pattern::Latency => 1,
-            _ => self.depth.unwrap_or_else(|| default_depth(cell)),
+            _ => self.depth.unwrap_or_else(|| match self.offered(cell) {
+                Some(_) => open_bound(cell),
+                None => default_depth(cell),
+            }),
         }
     }
 
@@ -60,6 +74,14 @@ impl Settings {
                 "--phases: {transport} in the pattern {pattern} has no calls whose phases are seen, which gRPC \
                  and TCP have in the patterns latency, calls and ps; name those, or give --sweep phases=yes, \
                  which leaves others as they are"
+            ));
+        }
+        if self.rate.is_some() && !Axis::Rate.touches(&cell.transport, cell.pattern) {
+            let Cell { transport, pattern, .. } = cell;
+            return Some(format!(
+                "--rate: {transport} in the pattern {pattern} has no calls that begin on a schedule, which gRPC \
+                 and TCP have with --pattern calls; name those, or give --sweep rate=N, which leaves others \
+                 as they are"
             ));
         }
         let GrpcSettings { serialized, tls, assign, runtime, server_runtime } = self.grpc;
@@ -152,6 +174,8 @@ mod tests {
             threads: 1,
             connections: 1,
             phases: None,
+            rate: None,
+            arrivals: Arrivals::Constant,
             grpc: GrpcSettings::default(),
             peer_verbs: verbs.clone(),
             verbs,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::SampledCall;
 use crate::{
-    engine::Task,
-    plan::Cell,
+    engine::{Borne, Task},
+    plan::{Arrivals, Cell},
     report::{Counters, CpuCost, Memory, Path, PayloadCheck, TcpRecord},
     stats::Histogram,
     transport::{Split, VerbsSettings},
@@ -18,7 +18,9 @@ pub struct Slice {
     pub cell: Cell,
     /// Messages in flight at the most.
     pub depth: u32,
-    /// Seed of the payload.
+    /// Calls a second of an open loop, and how they follow one another; `None`: a closed loop.
+    pub offered: Option<(u64, Arrivals)>,
+    /// Seed of the payload, and of the times at which calls begin.
     pub seed: u64,
     /// Threads on each side, each with connections of its own.
     pub threads: u32,
@@ -85,6 +87,8 @@ pub struct SliceRecord {
     pub elapsed: u64,
     /// Round trips in nanoseconds, or times of calls; empty for a push.
     pub round_trips: Histogram,
+    /// How the load of an open loop was borne.
+    pub borne: Option<Borne>,
     /// How long completions waited for the program, where that was asked for.
     pub split: Option<Split>,
     /// What the assignments of each operation took together, where tensors are assigned, in nanoseconds.

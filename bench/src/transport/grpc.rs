@@ -16,6 +16,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -377,6 +378,27 @@ fn drive<T>(
             }
         }
     })
+}
+
+/// Lets the runtime do what is to be done now, and looks at `work` once; `None` if it is not at its end.
+fn glance<T>(
+    runtime: &Runtime,
+    work: impl Future<Output = T>,
+    stop: &StopSignal,
+) -> Result<Option<T>, TransportError> {
+    go_on(stop)?;
+    Ok(runtime.block_on(async {
+        // Without it a runtime of one thread would look at `work` and at nothing else.
+        tokio::task::yield_now().await;
+        let mut work = pin!(unconstrained(work));
+        poll_fn(|cx| {
+            Poll::Ready(match work.as_mut().poll(cx) {
+                Poll::Ready(done) => Some(done),
+                Poll::Pending => None,
+            })
+        })
+        .await
+    }))
 }
 
 fn failed(error: fabricbench_grpc::Error) -> TransportError {

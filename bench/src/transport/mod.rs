@@ -168,6 +168,15 @@ pub trait Initiator {
     /// An operation failed, the connection broke, or the stop signal was given.
     fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError>;
 
+    /// Adds the tokens of operations that are done, as [`complete`](Self::complete) does, and waits for
+    /// none.
+    ///
+    /// # Errors
+    /// As [`complete`](Self::complete).
+    fn reap(&mut self, done: &mut Completed) -> Result<(), TransportError> {
+        self.complete(Patience(std::time::Duration::ZERO), done)
+    }
+
     /// Waits until the far side has received everything submitted so far, and returns its count.
     /// Called with nothing outstanding. Only a push needs it.
     ///

@@ -23,7 +23,7 @@ use crate::{
         progress::ProgressMode,
     },
     engine::WarmUp,
-    plan::{BufferSpec, Coalesce, MOST_ROLES, Pattern, Service, Sizes},
+    plan::{Arrivals, BufferSpec, Coalesce, MOST_ROLES, Pattern, Service, Sizes},
     session::{Affinity, MOST_THREADS},
     transport::MOST_CONNECTIONS,
 };
@@ -82,6 +82,15 @@ pub(in crate::cli) struct RunArguments {
     /// Time of these messages, at most: what comes first ends the warm-up
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration)]
     pub(super) warm_up_time: Duration,
+    /// Calls a second, over all threads and connections, that begin on a schedule whether or not those
+    /// before them are answered (an open loop): of the pattern `calls`. Each is timed from when it was to
+    /// begin. At most --depth are under way on a connection [default: 1024, and at most 64 MiB]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u64).range(1..=MOST_CALLS_PER_SECOND))]
+    pub(super) rate: Option<u64>,
+    /// How the calls of --rate follow one another [default: constant]
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub(super) arrivals: Option<ArrivalsName>,
     /// Size of the reply to a call, in bytes as in --sizes: of the patterns `calls` and `ps`
     /// [default: 1, an acknowledgement]
     #[arg(long, value_name = "BYTES", value_parser = parse_reply)]
@@ -137,8 +146,8 @@ pub(in crate::cli) struct RunArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
     /// Vary a setting, in all combinations with others that are: depth=1:64:x4, threads=1,2,
-    /// connections=1:8:x2, serialized=no,yes, tls=no,yes, assign, coalesce=no,all,25M, phases=no,yes, runtime,
-    /// server-threads, qp=1,4,
+    /// connections=1:8:x2, rate=1000:64000:x4, arrivals=constant,poisson, serialized=no,yes, tls=no,yes,
+    /// assign, coalesce=no,all,25M, phases=no,yes, runtime, server-threads, qp=1,4,
     /// post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
     #[arg(long, value_name = "AXIS=VALUES", value_parser = parse_varied)]
     pub(super) sweep: Vec<Varied>,
@@ -206,6 +215,27 @@ impl UsualTransports {
         local: &["verbs-write", "verbs-send", "grpc@loopback"],
         remote: &["verbs-write", "verbs-send", "grpc@ipoib", "grpc@ethernet"],
     };
+}
+
+/// More are beyond what a thread can begin.
+const MOST_CALLS_PER_SECOND: u64 = 100_000_000;
+
+/// How calls follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ArrivalsName {
+    /// Evenly
+    Constant,
+    /// As those of many clients that know nothing of one another
+    Poisson,
+}
+
+impl ArrivalsName {
+    pub(super) fn arrivals(self) -> Arrivals {
+        match self {
+            Self::Constant => Arrivals::Constant,
+            Self::Poisson => Arrivals::Poisson,
+        }
+    }
 }
 
 /// What goes to standard output.

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::RunArguments;
 use crate::{
-    plan::{LEAST_MESSAGES, Plan, Stop},
+    plan::{Axis, LEAST_MESSAGES, Plan, Stop},
     report::{Document, PlanRecord, SCHEMA},
     run::unmeasured,
     session::Host,
@@ -43,7 +43,10 @@ pub(super) fn plan_record(arguments: &RunArguments, plan: &Plan) -> PlanRecord {
         },
         rounds: plan.rounds,
         seed: plan.seed,
-        loop_kind: "closed".to_owned(),
+        loop_kind: match plan.cells.iter().any(|cell| cell.variant.get(Axis::Rate).is_some()) {
+            true => "open".to_owned(),
+            false => "closed".to_owned(),
+        },
     }
 }
 

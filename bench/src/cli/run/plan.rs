@@ -61,19 +61,30 @@ pub(super) fn plan(
         .modelled(&tensors::models(arguments)?)
         .swept(sweep.clone());
     // What a row is must stand in it, wherever it is shown.
-    let yes = |is_given: bool| is_given.then(|| "yes".to_owned());
+    let yes = |is_given: bool| is_given.then(|| Value::Word("yes".to_owned()));
     for (axis, given) in [
         (Axis::Serialized, yes(arguments.grpc.serialized)),
         (Axis::Tls, yes(arguments.grpc.tls)),
         (Axis::Assign, yes(arguments.grpc.assign)),
-        (Axis::Coalesce, arguments.coalesce.as_ref().map(ToString::to_string)),
+        (Axis::Coalesce, arguments.coalesce.as_ref().map(|given| Value::Word(given.to_string()))),
+        (Axis::Rate, arguments.rate.map(Value::Number)),
+        (Axis::Arrivals, arguments.arrivals.map(|given| Value::Word(given.arrivals().to_string()))),
     ] {
         let Some(given) = given else { continue };
         let touched = plan.cells.iter_mut();
         for cell in touched.filter(|cell| axis.touches(&cell.transport, cell.pattern)) {
             let variant = std::mem::take(&mut cell.variant);
-            cell.variant = variant.with(axis, Value::Word(given.clone()));
+            cell.variant = variant.with(axis, given.clone());
         }
+    }
+    let has = |axis: Axis| plan.cells.iter().any(|cell| cell.variant.get(axis).is_some());
+    let is_spread = arguments.arrivals.is_some() || has(Axis::Arrivals);
+    if is_spread && arguments.rate.is_none() && !has(Axis::Rate) {
+        return Err(Failure::Usage(
+            "--arrivals says how the calls of a rate follow one another; give --rate N (or --sweep \
+             rate=N,N) as well"
+                .to_owned(),
+        ));
     }
     let mut plan = tensors::settled(plan)?;
     if arguments.servers.or(arguments.workers).is_some() {

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, ffi::OsString};
 
 use clap::{ArgAction, CommandFactory as _, Parser as _, parser::ValueSource};
 
-use super::RunArguments;
+use super::{RunArguments, arguments::ArrivalsName};
 use crate::{
     cli::{Cli, Command, Failure, find_option, one_line},
     plan::{Axis, MOST_VARIANTS, Plan, Sizes, Sweep, Value, Variant, parse_bytes},
@@ -129,6 +129,8 @@ fn settings(arguments: &RunArguments) -> Settings {
         threads: arguments.threads,
         connections: arguments.connections,
         phases: arguments.phases.0,
+        rate: arguments.rate,
+        arrivals: arguments.arrivals.map(ArrivalsName::arrivals).unwrap_or_default(),
         grpc: arguments.grpc.settings(),
         verbs: arguments.verbs.client(),
         peer_verbs: arguments.verbs.server(),

@@ -15,7 +15,7 @@ use futures_util::{
 };
 use tokio::runtime::Runtime;
 
-use super::{GrpcOpening, drive, failed, marks, message, no_connection};
+use super::{GrpcOpening, drive, failed, glance, marks, message, no_connection};
 use crate::{
     plan::Payload,
     transport::{
@@ -138,51 +138,11 @@ impl Initiator for GrpcCalls {
     }
 
     fn complete(&mut self, patience: Patience, done: &mut Completed) -> Result<(), TransportError> {
-        let (under_way, in_flight) = (&mut self.under_way, &mut self.in_flight);
-        let unanswered = &mut self.unanswered;
-        let (payload, size, verified) = (&self.payload, self.reply_size, &mut self.verified);
-        let mut ended = 0;
-        let reaped = drive(
-            &self.runtime,
-            poll_fn(|cx| {
-                let before = done.tokens().len();
-                while done.room() > 0
-                    && let Poll::Ready(Some((token, connection, reply))) = next(under_way, cx)
-                {
-                    in_flight[connection] -= 1;
-                    let reply = match reply {
-                        Ok(reply) => reply,
-                        Err(error) => return Poll::Ready(Err(failed(error))),
-                    };
-                    // The first one whole: it comes in warm-up, where that disturbs nothing.
-                    let same = reply.len() as u64 == size
-                        && (verified.is_some() || payload.matches(&reply));
-                    *verified = Some(same && *verified != Some(false));
-                    ended += 1;
-                    let calls = unanswered.as_mut().and_then(|all| all.get_mut(token as usize));
-                    if let Some(calls) = calls {
-                        *calls -= 1;
-                        if *calls > 0 {
-                            continue;
-                        }
-                    }
-                    done.push(token);
-                }
-                match done.tokens().len() > before || under_way.is_empty() {
-                    true => Poll::Ready(Ok(())),
-                    false => Poll::Pending,
-                }
-            }),
-            patience,
-            &self.stop,
-        );
-        self.ended += ended;
-        match reaped {
-            Ok(reaped) => reaped,
-            // Patience is at its end.
-            Err(TransportError::Failed(_)) => Ok(()),
-            Err(stopped) => Err(stopped),
-        }
+        self.take(Some(patience), done)
+    }
+
+    fn reap(&mut self, done: &mut Completed) -> Result<(), TransportError> {
+        self.take(None, done)
     }
 
     fn confirm(&mut self, _: Patience) -> Result<Received, TransportError> {
@@ -200,6 +160,60 @@ impl Initiator for GrpcCalls {
 
     fn settings(&self) -> BTreeMap<String, String> {
         self.settings.clone()
+    }
+}
+
+impl GrpcCalls {
+    /// Takes the calls that have ended, waiting for one as long as `patience` says; `None`: not at all.
+    fn take(
+        &mut self,
+        patience: Option<Patience>,
+        done: &mut Completed,
+    ) -> Result<(), TransportError> {
+        let (under_way, in_flight) = (&mut self.under_way, &mut self.in_flight);
+        let unanswered = &mut self.unanswered;
+        let (payload, size, verified) = (&self.payload, self.reply_size, &mut self.verified);
+        let mut ended = 0;
+        let work = poll_fn(|cx| {
+            let before = done.tokens().len();
+            while done.room() > 0
+                && let Poll::Ready(Some((token, connection, reply))) = next(under_way, cx)
+            {
+                in_flight[connection] -= 1;
+                let reply = match reply {
+                    Ok(reply) => reply,
+                    Err(error) => return Poll::Ready(Err(failed(error))),
+                };
+                // The first one whole: it comes in warm-up, where that disturbs nothing.
+                let same =
+                    reply.len() as u64 == size && (verified.is_some() || payload.matches(&reply));
+                *verified = Some(same && *verified != Some(false));
+                ended += 1;
+                let calls = unanswered.as_mut().and_then(|all| all.get_mut(token as usize));
+                if let Some(calls) = calls {
+                    *calls -= 1;
+                    if *calls > 0 {
+                        continue;
+                    }
+                }
+                done.push(token);
+            }
+            match done.tokens().len() > before || under_way.is_empty() {
+                true => Poll::Ready(Ok(())),
+                false => Poll::Pending,
+            }
+        });
+        let reaped = match patience {
+            Some(patience) => drive(&self.runtime, work, patience, &self.stop),
+            None => glance(&self.runtime, work, &self.stop).map(|done| done.unwrap_or(Ok(()))),
+        };
+        self.ended += ended;
+        match reaped {
+            Ok(reaped) => reaped,
+            // Patience is at its end.
+            Err(TransportError::Failed(_)) => Ok(()),
+            Err(stopped) => Err(stopped),
+        }
     }
 }
 

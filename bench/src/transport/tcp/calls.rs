@@ -143,6 +143,13 @@ impl Initiator for TcpCalls {
         Ok(())
     }
 
+    fn reap(&mut self, done: &mut Completed) -> Result<(), TransportError> {
+        go_on(&self.stop)?;
+        self.send_now()?;
+        self.take_now()?;
+        self.hand_over(done)
+    }
+
     fn confirm(&mut self, _: Patience) -> Result<Received, TransportError> {
         // Every reply is a confirmation.
         let messages = self.connections.iter().map(|connection| connection.ended).sum();
@@ -227,14 +234,7 @@ impl TcpCalls {
     /// Sends what waits to be sent and takes what has come, waiting for either for a [`TURN`] at the
     /// most; whether any byte moved.
     fn turn(&mut self) -> Result<bool, TransportError> {
-        let mut moved = false;
-        for Connection { stream, requests, marks, .. } in &mut self.connections {
-            let (left, before) = (requests.left(), marks.as_ref().and_then(StreamMarks::before));
-            moved |= requests.send_now(stream)?;
-            if let Some(marks) = marks {
-                marks.wrote(left - requests.left(), before);
-            }
-        }
+        let moved = self.send_now()?;
         // The usual case, without a poll(2).
         if let [Connection { stream, requests, replies, marks, .. }] = &mut self.connections[..]
             && requests.is_empty()
@@ -255,6 +255,25 @@ impl TcpCalls {
         }
         let waiting = |one: &Connection| !one.requests.is_empty();
         await_any(self.connections.iter().map(|one| (&one.stream, waiting(one))))?;
+        Ok(self.take_now()? || moved)
+    }
+
+    /// Sends what can go at once; whether any byte moved.
+    fn send_now(&mut self) -> Result<bool, TransportError> {
+        let mut moved = false;
+        for Connection { stream, requests, marks, .. } in &mut self.connections {
+            let (left, before) = (requests.left(), marks.as_ref().and_then(StreamMarks::before));
+            moved |= requests.send_now(stream)?;
+            if let Some(marks) = marks {
+                marks.wrote(left - requests.left(), before);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Takes what has come; whether any byte moved.
+    fn take_now(&mut self) -> Result<bool, TransportError> {
+        let mut moved = false;
         for Connection { stream, replies, marks, .. } in &mut self.connections {
             let before = marks.as_ref().and_then(StreamMarks::before);
             match recv(&*stream, replies.room(), RecvFlags::DONTWAIT).map_err(io::Error::from) {

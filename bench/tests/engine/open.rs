@@ -1,0 +1,184 @@
+//! The open loop on a virtual clock, against a server that answers one call after the other.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::{collections::VecDeque, time::Duration};
+
+use fabricbench::{
+    clock::{Clock as _, VirtualClock},
+    engine::{EngineError, Offered, OpenRecord, measure_calls, measure_open},
+    plan::{Arrivals, Stop},
+    stats::Histogram,
+    transport::{Completed, Initiator, Operation, Patience, Received, TransportError},
+};
+
+use super::task;
+
+/// A server that takes `service` for each call, and stands still from `stall.0` to `stall.1`. Looking at
+/// it takes 1 us, so that time goes on.
+struct OneByOne {
+    clock: VirtualClock,
+    depth: usize,
+    service: u64,
+    stall: (u64, u64),
+    is_free: u64,
+    under_way: VecDeque<(u64, u64)>,
+}
+
+const LOOK: u64 = 1_000;
+
+impl OneByOne {
+    fn new(clock: &VirtualClock, depth: usize, service: u64, stall: (u64, u64)) -> Self {
+        let clock = clock.clone();
+        Self { clock, depth, service, stall, is_free: 0, under_way: VecDeque::new() }
+    }
+}
+
+impl Initiator for OneByOne {
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
+        let mut begins = self.clock.now().max(self.is_free);
+        if (self.stall.0..self.stall.1).contains(&begins) {
+            begins = self.stall.1;
+        }
+        self.is_free = begins + self.service;
+        self.under_way.push_back((operation.token, self.is_free));
+        Ok(())
+    }
+
+    fn complete(&mut self, _: Patience, done: &mut Completed) -> Result<(), TransportError> {
+        if let Some(&(_, ends)) = self.under_way.front() {
+            self.clock.advance(ends.saturating_sub(self.clock.now()));
+        }
+        self.reap(done)
+    }
+
+    fn reap(&mut self, done: &mut Completed) -> Result<(), TransportError> {
+        self.clock.advance(LOOK);
+        while let Some(&(token, ends)) = self.under_way.front()
+            && ends <= self.clock.now()
+            && done.room() > 0
+        {
+            done.push(token);
+            self.under_way.pop_front();
+        }
+        Ok(())
+    }
+
+    fn confirm(&mut self, _: Patience) -> Result<Received, TransportError> {
+        Ok(Received::default())
+    }
+}
+
+fn offered(rate: f64, arrivals: Arrivals) -> Offered {
+    Offered { rate, arrivals, phase: 0.0, seed: 1 }
+}
+
+fn open(mut server: OneByOne, rate: f64, stop: Stop) -> (OpenRecord, Histogram) {
+    let (clock, mut histogram) = (server.clock.clone(), Histogram::new());
+    let constant = offered(rate, Arrivals::Constant);
+    let record =
+        measure_open(&mut server, &clock, &task(stop), constant, &mut histogram, || {}).unwrap();
+    (record, histogram)
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// How many of the samples are above 50 ms.
+fn late(histogram: &Histogram) -> u64 {
+    let above = (1..1000).find(|share| {
+        let quantile = f64::from(*share) / 1000.0;
+        histogram.quantile(quantile).value().is_some_and(|value| value > 50_000_000)
+    });
+    above.map_or(0, |share| histogram.len() * u64::from(1000_u32.saturating_sub(share)) / 1000)
+}
+
+#[test]
+fn a_server_that_stands_still_for_a_second_is_seen_by_all_calls_of_that_second() {
+    // Of 8 s at 1,000 a second: 1 s without an answer, and what piled up is soon worked off.
+    let stop = Stop::Messages(8000);
+    let stall = (2 * SECOND, 3 * SECOND);
+    let clock = VirtualClock::default();
+    let (record, histogram) = open(OneByOne::new(&clock, 4096, 100_000, stall), 1000.0, stop);
+    assert_eq!((record.timed, histogram.len(), record.borne.held_back), (8000, 8000, 0));
+    // The last 50 ms of that second waited less, and those made while the rest was worked off longer.
+    let late_open = late(&histogram);
+    assert!((950..=1150).contains(&late_open), "{late_open}");
+    assert!(histogram.max().unwrap() >= SECOND - 1_000_000 && !record.borne.overloaded);
+
+    let clock = VirtualClock::default();
+    let mut closed = OneByOne::new(&clock, 1, 1_000_000, stall);
+    let mut histogram = Histogram::new();
+    measure_calls(&mut closed, &clock, &task(stop), &mut histogram, || {}).unwrap();
+    assert_eq!(late(&histogram), 0, "one of 8,000 is less than a thousandth");
+    assert!(histogram.max().unwrap() >= SECOND - 2_000_000);
+}
+
+/// Few may be under way: the others wait here, and are timed from when they were to begin all the same.
+#[test]
+fn the_bound_hides_no_waiting() {
+    let stall = (2 * SECOND, 3 * SECOND);
+    let clock = VirtualClock::default();
+    let server = OneByOne::new(&clock, 16, 100_000, stall);
+    let (record, histogram) = open(server, 1000.0, Stop::Messages(8000));
+    assert_eq!((record.borne.bound, record.borne.most_in_flight), (16, 16));
+    assert!((950..=1150).contains(&late(&histogram)), "{}", late(&histogram));
+    assert!((900..=1150).contains(&record.borne.held_back), "{:?}", record.borne);
+    assert!(!record.borne.overloaded, "it was worked off: {:?}", record.borne);
+}
+
+#[test]
+fn a_load_that_is_too_much_is_given_up_and_said_so() {
+    let clock = VirtualClock::default();
+    // 10,000 a second can be served.
+    let stop = Stop::After(Duration::from_secs(1));
+    let server = OneByOne::new(&clock, 64, 100_000, (0, 0));
+    let (record, _) = open(server, 30_000.0, stop);
+    assert!(record.borne.overloaded && record.borne.given_up > 5_000, "{:?}", record.borne);
+    assert!(record.elapsed < 2 * SECOND + 100 * 100_000, "{record:?}");
+    assert_eq!(record.timed + record.borne.given_up, 30_000);
+
+    // The same without a bound that holds it back: what piled up shows at the end.
+    let clock = VirtualClock::default();
+    let server = OneByOne::new(&clock, 60_000, 100_000, (0, 0));
+    let (record, _) = open(server, 12_000.0, stop);
+    assert_eq!((record.borne.held_back, record.borne.given_up), (0, 0));
+    assert!(record.borne.overloaded, "{record:?}");
+}
+
+#[test]
+fn a_load_that_is_borne_takes_its_time_and_its_number() {
+    for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+        let clock = VirtualClock::default();
+        let mut server = OneByOne::new(&clock, 1024, 100_000, (0, 0));
+        let mut histogram = Histogram::new();
+        let stop = Stop::After(Duration::from_secs(20));
+        let load = offered(1000.0, arrivals);
+        let record =
+            measure_open(&mut server, &clock, &task(stop), load, &mut histogram, || {}).unwrap();
+        assert!(!record.borne.overloaded && record.borne.held_back == 0, "{record:?}");
+        // Of a Poisson process the number varies by its root.
+        let expected =
+            if arrivals == Arrivals::Constant { 20_000..=20_000 } else { 19_500..=20_500 };
+        assert!(expected.contains(&record.timed), "{record:?}");
+        // M/D/1 at a load of 0.1: the mean wait is 0.1 / (2 * 0.9) of a service of 100 us.
+        let mean = histogram.mean().unwrap();
+        let wait = if arrivals == Arrivals::Constant { 0.0 } else { 5_556.0 };
+        let look = LOOK as f64;
+        assert!((mean - 100_000.0 - wait).abs() < 2.0 * look + 1_000.0, "{arrivals}: {mean}");
+    }
+}
+
+#[test]
+fn an_answer_that_never_comes_ends_the_loop() {
+    let clock = VirtualClock::default();
+    let mut server = OneByOne::new(&clock, 8, 100_000, (SECOND, u64::MAX / 2));
+    let stop = Stop::Messages(5000);
+    let load = offered(1000.0, Arrivals::Constant);
+    let ended = measure_open(&mut server, &clock, &task(stop), load, &mut Histogram::new(), || {})
+        .unwrap_err();
+    assert!(matches!(ended, EngineError::Stalled { .. }), "{ended}");
+}
