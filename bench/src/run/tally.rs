@@ -28,9 +28,10 @@ pub(super) struct Tally {
     paths: Option<(Path, Path)>,
     // Boxed, and only there once something was measured: a plan may hold thousands of cells.
     round_trips: Option<Box<Histogram>>,
-    // Waits by time stamps, and how far off they may be.
+    // The load of an open loop, and how it was borne.
     offered: Option<(u64, Arrivals)>,
     borne: Option<Borne>,
+    // Waits by time stamps, and how far off they may be.
     split: Option<(Box<Histogram>, u64)>,
     // What the assignments of each step took.
     assigned: Option<Box<Histogram>>,
