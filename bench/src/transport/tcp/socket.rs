@@ -1,13 +1,16 @@
 //! Blocking reads and writes of a socket that end by patience or by the stop signal.
 
 use std::{
-    io::{self, Read, Write},
+    io::{self, IoSlice, Read, Write},
     net::{TcpListener, TcpStream},
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::{SendAncillaryBuffer, SendFlags, sendmsg},
+};
 
 use crate::transport::{
     Patience, StopSignal, TransportError,
@@ -99,6 +102,25 @@ pub(super) fn write_all(
         }
     }
     Ok(())
+}
+
+/// Hands over as much as the socket takes without waiting: how many bytes, and whether that was all;
+/// `None` if it takes nothing now.
+pub(super) fn send_at_once(
+    stream: &TcpStream,
+    slices: &[IoSlice<'_>],
+) -> Result<Option<(usize, bool)>, TransportError> {
+    let offered: usize = slices.iter().map(|slice| slice.len()).sum();
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    loop {
+        let none = &mut SendAncillaryBuffer::default();
+        match sendmsg(stream, slices, none, flags).map_err(io::Error::from) {
+            Ok(taken) => return Ok(Some((taken, taken == offered))),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if again(&error) => return Ok(None),
+            Err(error) => return Err(io_failed("send", &error)),
+        }
+    }
 }
 
 /// `Ok(false)` when patience ended before the first byte or in between.

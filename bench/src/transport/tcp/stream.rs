@@ -6,9 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-
-use super::socket::{READ_BUFFER, Turns, again, closed, io_failed};
+use super::socket::{READ_BUFFER, Turns, again, closed, io_failed, send_at_once};
 use crate::{
     plan::Payload,
     transport::{Patience, StopSignal, TransportError, buffer::zeroed, wait::go_on},
@@ -130,19 +128,10 @@ impl Outgoing {
         while !self.is_empty() {
             let mut slices = [IoSlice::new(&[]); MOST_SLICES];
             let count = self.next(&mut slices);
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            let none = &mut SendAncillaryBuffer::default();
-            match sendmsg(stream, &slices[..count], none, flags).map_err(io::Error::from) {
-                Ok(taken) => {
-                    let offered: usize = slices[..count].iter().map(|slice| slice.len()).sum();
-                    self.took(taken);
-                    if taken < offered {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if again(&error) => break,
-                Err(error) => return Err(io_failed("send", &error)),
+            let Some((taken, is_all)) = send_at_once(stream, &slices[..count])? else { break };
+            self.took(taken);
+            if !is_all {
+                break;
             }
         }
         Ok(self.left < before)

@@ -2,15 +2,14 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, IoSlice, Write as _},
+    io::{IoSlice, Write as _},
     net::TcpStream,
 };
 
 use bytes::{Buf as _, Bytes};
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::{
-    socket::{Turns, again, closed, io_failed},
+    socket::{Turns, again, closed, io_failed, send_at_once},
     stream::MOST_SLICES,
 };
 use crate::transport::{StopSignal, TransportError, wait::go_on};
@@ -54,20 +53,11 @@ impl Unsent {
         while !self.is_empty() {
             let mut slices = [IoSlice::new(&[]); MOST_SLICES];
             let count = self.next(&mut slices);
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            let none = &mut SendAncillaryBuffer::default();
-            match sendmsg(stream, &slices[..count], none, flags).map_err(io::Error::from) {
-                Ok(taken) => {
-                    let offered: usize = slices[..count].iter().map(|slice| slice.len()).sum();
-                    self.took(taken);
-                    any = true;
-                    if taken < offered {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if again(&error) => break,
-                Err(error) => return Err(io_failed("send", &error)),
+            let Some((taken, is_all)) = send_at_once(stream, &slices[..count])? else { break };
+            self.took(taken);
+            any = true;
+            if !is_all {
+                break;
             }
         }
         Ok(any)
