@@ -17,7 +17,7 @@ use futures_util::{
 };
 use tokio::runtime::Runtime;
 
-use super::{Bound, GrpcOpening, drive, failed, tuning};
+use super::{GrpcOpening, drive, failed, responder::Bound, tuning};
 use crate::{
     plan::{Cell, GrpcTuning, Payload},
     stats::Histogram,
