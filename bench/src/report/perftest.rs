@@ -297,6 +297,7 @@ mod tests {
             load: None,
             latency: (pattern == Pattern::Latency).then(|| Latency {
                 split: None,
+                histogram: None,
                 unit: "ns".to_owned(),
                 kind: LatencyKind::HalfRoundTrip,
                 samples: 1000,

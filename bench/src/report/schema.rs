@@ -9,7 +9,10 @@ use fabricbench_ipoib::Advice;
 use serde::{Deserialize, Serialize};
 
 use super::{PhasesRecord, TcpRecord, TensorRecord};
-use crate::plan::{Arrivals, Buffers, Pattern, Roles, Sweep, TransportName, Variant, display_size};
+use crate::{
+    plan::{Arrivals, Buffers, Pattern, Roles, Sweep, TransportName, Variant, display_size},
+    stats::Histogram,
+};
 
 /// The value of [`Document::schema`].
 pub const SCHEMA: &str = "fabricbench/1";
@@ -376,9 +379,38 @@ pub struct Latency {
     /// What the device's time stamps say of it; absent without them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub split: Option<LatencySplit>,
+    /// All samples, as whole round trips.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub histogram: Option<HistogramRecord>,
     /// Why a percentile is `null`, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub absent: BTreeMap<String, Absent>,
+}
+
+/// A whole distribution, to 0.1 % of each value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistogramRecord {
+    /// Always "hdrhistogram-v2-deflate-base64": what HdrHistogram's implementations read once it is out of base64.
+    pub format: String,
+    /// Always "round-trip": whole ones, also where the figures beside it are of half of each.
+    pub of: String,
+    /// Always "ns".
+    pub unit: String,
+    /// The histogram.
+    pub data: String,
+}
+
+impl HistogramRecord {
+    /// The record of `histogram`.
+    #[must_use]
+    pub fn of(histogram: &Histogram) -> Self {
+        Self {
+            format: "hdrhistogram-v2-deflate-base64".to_owned(),
+            of: "round-trip".to_owned(),
+            unit: "ns".to_owned(),
+            data: histogram.encoded(),
+        }
+    }
 }
 
 /// A latency in two: what was already complete on the device and waited for this program, and the

@@ -7,9 +7,9 @@ use crate::{
     engine::Borne,
     plan::{Arrivals, Cell, Pattern, TransportName},
     report::{
-        Absent, Assign, CellRecord, CellSettings, Counters, CpuCost, Latency, LatencyKind,
-        LatencySplit, LoadRecord, Loss, Memory, Path, PayloadCheck, Proof, RoundRecord, Status,
-        TcpRecord, TensorRecord, Throughput,
+        Absent, Assign, CellRecord, CellSettings, Counters, CpuCost, HistogramRecord, Latency,
+        LatencyKind, LatencySplit, LoadRecord, Loss, Memory, Path, PayloadCheck, Proof,
+        RoundRecord, Status, TcpRecord, TensorRecord, Throughput,
     },
     session::SliceError,
     stats::{Histogram, Quantile},
@@ -364,6 +364,7 @@ fn latency(round_trips: &Histogram, kind: LatencyKind) -> Option<Latency> {
             .median_interval(Z_95)
             .map(|interval| [shown(interval.low), shown(interval.high)]),
         split: None,
+        histogram: Some(HistogramRecord::of(round_trips)),
         absent,
     })
 }

@@ -1,6 +1,10 @@
 //! Latency samples in fixed memory, however many.
 
-use hdrhistogram::Histogram as Buckets;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use hdrhistogram::{
+    Histogram as Buckets,
+    serialization::{Serializer as _, V2DeflateSerializer},
+};
 
 use super::interval::{Interval, median_ranks};
 
@@ -167,9 +171,7 @@ impl Histogram {
     /// high percentile is nothing but the maximum.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Quantile {
-        // Rounded, since 1 - 0.999 is not exactly 0.001.
-        let needs = (10.0 / (1.0 - q)).round() as u64;
-        let has = self.len();
+        let (needs, has) = (needed(q), self.len());
         if has < needs {
             return Quantile::TooFew { needs, has };
         }
@@ -181,6 +183,16 @@ impl Histogram {
     pub fn median_interval(&self, z: f64) -> Option<Interval<u64>> {
         let (low, high) = median_ranks(self.len(), z)?;
         Some(Interval { low: self.at_rank(low), high: self.at_rank(high) })
+    }
+
+    /// The buckets as base64 of HdrHistogram's V2 format, deflated, which that library's implementations in
+    /// other languages read; the true extremes and the sums are not in it.
+    #[must_use]
+    pub fn encoded(&self) -> String {
+        let mut bytes = Vec::new();
+        // Cannot fail: a vector takes all, and the bounds fit the format.
+        let _ = V2DeflateSerializer::new().serialize(&self.buckets, &mut bytes);
+        BASE64.encode(bytes)
     }
 
     fn at_rank(&self, rank: u64) -> u64 {
@@ -198,6 +210,12 @@ impl Histogram {
     fn at(&self, value: u64) -> u64 {
         value.clamp(self.min, self.max)
     }
+}
+
+/// Samples that a percentile needs behind it: 10 / (1 - q).
+pub(super) fn needed(q: f64) -> u64 {
+    // Rounded, since 1 - 0.999 is not exactly 0.001.
+    (10.0 / (1.0 - q)).round() as u64
 }
 
 #[cfg(test)]
