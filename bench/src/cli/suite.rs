@@ -80,7 +80,7 @@ pub(super) struct TfGrpcArguments {
     /// Seed of the random scheme, of the order of transports and of the payload [default: from the clock]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Write the result here as JSON, after every slice: the document that `run` writes
+    /// Write the result here as JSON, every second: the document that `run` writes
     #[arg(short = 'o', long, value_name = "FILE",
           value_parser = PathBufValueParser::new().try_map(parse_output))]
     output: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! A plan, carried out: slice after slice, the document whole after each.
+//! A plan, carried out: slice after slice.
 
 mod advice;
 mod overload;
@@ -8,7 +8,7 @@ mod trace;
 mod trouble;
 mod tune;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use advice::advice;
 use overload::overloads;
@@ -61,7 +61,10 @@ pub enum RunError {
     Interrupted,
 }
 
-/// Measures the cells of `plan` into `document`, which is written to `file` after every slice.
+/// What a process that is killed may have measured and not written down.
+const LONGEST_UNWRITTEN: Duration = Duration::from_secs(1);
+
+/// Measures the cells of `plan` into `document`, which is written to `file` every second, between slices.
 ///
 /// # Errors
 /// [`RunError`]; the document then holds what was measured before, and says of the rest why not.
@@ -78,6 +81,7 @@ pub fn run<C: Clock + Clone + Send + Sync + 'static>(
     document.cells = tallies.iter().map(Tally::record).collect();
     let order: Vec<_> = slices(plan).collect();
     let mut ended = Ok(());
+    let mut written = Instant::now();
     for (index, next) in order.iter().enumerate() {
         let Some(tally) = tallies.get_mut(next.cell) else { continue };
         if tally.is_over() {
@@ -114,8 +118,10 @@ pub fn run<C: Clock + Clone + Send + Sync + 'static>(
                 progress.cell_done(record);
             }
         }
-        if let Some(file) = file {
+        // Not after each slice: of a plan of thousands of cells, writing would take longer than measuring.
+        if let Some(file) = file.filter(|_| written.elapsed() >= LONGEST_UNWRITTEN) {
             file.write(document)?;
+            written = Instant::now();
         }
         match stopped {
             Some(StopReason::PeerLost(how)) => ended = Err(RunError::PeerLost(how)),

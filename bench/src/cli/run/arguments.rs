@@ -158,7 +158,7 @@ pub(in crate::cli) struct RunArguments {
     /// Seed of the order of transports and of the payload [default: from the clock]
     #[arg(long, value_name = "NUMBER")]
     pub(super) seed: Option<u64>,
-    /// Write the result here as JSON, after every slice
+    /// Write the result here as JSON, every second
     #[arg(short = 'o', long, value_name = "FILE",
           value_parser = PathBufValueParser::new().try_map(parse_output))]
     pub(super) output: Option<PathBuf>,
