@@ -41,6 +41,8 @@ mod open_loop;
 mod output;
 #[path = "command/own_server.rs"]
 mod own_server;
+#[path = "command/pace.rs"]
+mod pace;
 #[path = "command/patterns.rs"]
 mod patterns;
 #[path = "command/perftest.rs"]

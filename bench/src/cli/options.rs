@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use super::memory::MemoryArguments;
 use crate::{
     control::SHORTEST_SILENCE,
-    plan::{BufferSpec, Sizes, parse_bytes},
+    plan::{BufferSpec, Precision, PrecisionError, Sizes, parse_bytes},
     session::Affinity,
     transport::{
         CompletionMode, MOST_QUEUE_PAIRS, Pieces, VerbsSettings,
@@ -250,6 +250,11 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         Ok(time) if !time.is_zero() && time <= Duration::from_secs(86_400) => Ok(time),
         _ => Err(format!("`{text}` is not between 1 ns and a day")),
     }
+}
+
+/// How narrowly a figure is to be known, as clap wants it.
+pub(super) fn parse_precision(text: &str) -> Result<Precision, String> {
+    text.parse().map_err(|error: PrecisionError| error.to_string())
 }
 
 /// A time after which a silent peer is given up: as [`parse_duration`], and not so short that a

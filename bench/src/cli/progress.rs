@@ -6,13 +6,12 @@ use std::{
 };
 
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use super::say;
+use super::{complain, say};
 use crate::{
-    report::{CellRecord, Status},
-    run::Progress,
-    session::Slice,
+    report::{CellRecord, Status, number::figure},
+    run::{Beginning, Progress},
 };
 
 /// What to show.
@@ -47,7 +46,7 @@ impl Shown {
                 let bar = ProgressBar::new(0);
                 // The template is a constant; were it wrong, the default style would be shown.
                 if let Ok(style) = ProgressStyle::with_template(
-                    "[{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg} {eta} left",
+                    "[{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg}",
                 ) {
                     bar.set_style(style);
                 }
@@ -68,6 +67,15 @@ impl Shown {
         true
     }
 
+    /// Shows a line that stays.
+    pub(super) fn announce(&self, text: &str) {
+        match self {
+            Self::Bar(bar) => bar.println(text),
+            Self::Lines { .. } => say(text),
+            Self::Nothing => {}
+        }
+    }
+
     pub(super) fn end(&self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
@@ -76,18 +84,26 @@ impl Shown {
 }
 
 impl Progress for Shown {
-    fn begin(&mut self, index: usize, of: usize, slice: &Slice) {
+    fn begin(&mut self, beginning: &Beginning<'_>) {
+        let Beginning { slice, of, .. } = beginning;
         match self {
             Self::Bar(bar) => {
-                bar.set_length(of as u64);
-                bar.set_position(index as u64);
-                bar.set_message(slice.cell.to_string());
+                bar.set_length(*of as u64);
+                bar.set_position(*slice as u64);
+                bar.set_message(so_far(beginning));
             }
             Self::Lines { last } if last.elapsed() >= LONGEST_SILENCE => {
-                say(format_args!("slice {} of {of}: {}", index + 1, slice.cell));
+                say(format_args!("slice {} of {of}: {}", slice + 1, so_far(beginning)));
                 *last = Instant::now();
             }
             Self::Lines { .. } | Self::Nothing => {}
+        }
+    }
+
+    fn warn(&mut self, text: &str) {
+        match self {
+            Self::Bar(bar) => bar.suspend(|| complain(text)),
+            Self::Lines { .. } | Self::Nothing => complain(text),
         }
     }
 
@@ -99,14 +115,29 @@ impl Progress for Shown {
     }
 }
 
+/// The cell that is measured, its figure so far, and how long all of it will still take.
+fn so_far(beginning: &Beginning<'_>) -> String {
+    let left = HumanDuration(Duration::from_secs(beginning.left.as_secs_f64().round() as u64));
+    match beginning.so_far.status {
+        Status::Measured => format!("{}; {left} left", summary(beginning.so_far)),
+        _ => format!("{}; {left} left", beginning.cell),
+    }
+}
+
 fn summary(cell: &CellRecord) -> String {
     let name = format!("{} {} {}", cell.label(), cell.pattern, cell.size_label());
+    let within = match cell.half_width() {
+        Some(half) => format!(" +- {} %", figure(Some(half * 100.0))),
+        None => String::new(),
+    };
     let figure = match (cell.status, &cell.latency, &cell.throughput, &cell.reason) {
         (Status::Measured, Some(latency), _, _) => match latency.p50 {
-            Some(p50) => format!("{:.2} us ({}, median)", p50 / 1e3, latency.kind),
+            Some(p50) => format!("{:.2} us{within} ({}, median)", p50 / 1e3, latency.kind),
             None => format!("{} samples, too few for a median", latency.samples),
         },
-        (Status::Measured, None, Some(rate), _) => format!("{:.1} MB/s", rate.bytes_per_s / 1e6),
+        (Status::Measured, None, Some(rate), _) => {
+            format!("{:.1} MB/s{within}", rate.bytes_per_s / 1e6)
+        }
         (_, _, _, Some(reason)) => reason.clone(),
         _ => String::new(),
     };

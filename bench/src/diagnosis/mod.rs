@@ -134,6 +134,8 @@ impl Order {
             stop: self.stop,
             rounds: self.rounds,
             seed: self.seed,
+            precision: None,
+            budget: None,
         }
     }
 }

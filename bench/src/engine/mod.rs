@@ -14,7 +14,7 @@ pub use bandwidth::{PushRecord, measure_bandwidth};
 pub use calls::{CallsRecord, measure_calls};
 pub use latency::{PingPongRecord, measure_latency};
 pub use open::{Borne, Offered, OpenRecord, measure_open};
-pub use schedule::slices;
+pub use schedule::Order;
 
 use crate::{
     plan::Stop,

@@ -4,30 +4,35 @@ use std::ops::Range;
 
 use crate::plan::Plan;
 
-/// One slice: a cell in one round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slice {
-    /// Index into the plan's cells.
-    pub cell: usize,
-    /// Which round, from 0.
-    pub round: u32,
+/// The order of a plan's cells, anew for each round.
+///
+/// Patterns and sizes follow one another in a seeded random order, so that a machine that drifts within a
+/// round does not always do so to the same ones. The transports and variants of one pattern and size, which
+/// are compared with one another, stay beside each other in time, in a seeded random order too.
+#[derive(Debug, Clone)]
+pub struct Order {
+    groups: Vec<Range<usize>>,
+    random: SplitMix,
 }
 
-/// All slices of `plan`: round after round, and within a round the plan's order of patterns and
-/// sizes with the transports and variants of one size in a seeded random order. What is compared
-/// stands beside each other in time, so that a machine that drifts does not decide between them.
-pub fn slices(plan: &Plan) -> impl Iterator<Item = Slice> + use<> {
-    let mut random = SplitMix(plan.seed);
-    let groups = groups(plan);
-    let mut order = Vec::with_capacity(plan.cells.len() * plan.rounds as usize);
-    for round in 0..plan.rounds {
-        for group in &groups {
-            let mut cells: Vec<usize> = group.clone().collect();
-            random.shuffle(&mut cells);
-            order.extend(cells.into_iter().map(|cell| Slice { cell, round }));
-        }
+impl Order {
+    /// The order that the seed of `plan` decides.
+    #[must_use]
+    pub fn new(plan: &Plan) -> Self {
+        Self { groups: groups(plan), random: SplitMix(plan.seed) }
     }
-    order.into_iter()
+
+    /// The cells of the next round, each once, by their index in the plan.
+    pub fn next_round(&mut self) -> Vec<usize> {
+        self.random.shuffle(&mut self.groups);
+        let mut order = Vec::new();
+        for group in &self.groups {
+            let mut cells: Vec<usize> = group.clone().collect();
+            self.random.shuffle(&mut cells);
+            order.append(&mut cells);
+        }
+        order
+    }
 }
 
 /// Runs of cells that differ in their transport and variant only.
@@ -46,6 +51,7 @@ fn groups(plan: &Plan) -> Vec<Range<usize>> {
 
 /// SplitMix64 (Steele, Lea, Flood 2014): a few lines, and the same order on every platform and
 /// with every version of every crate, so that a seed in a result stays good.
+#[derive(Debug, Clone)]
 pub(super) struct SplitMix(pub(super) u64);
 
 impl SplitMix {
@@ -63,7 +69,7 @@ impl SplitMix {
     }
 
     /// Fisher-Yates; the bias of the remainder is below 2^-50 for any real number of transports.
-    fn shuffle(&mut self, items: &mut [usize]) {
+    fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, (self.next() % (last as u64 + 1)) as usize);
         }
@@ -75,53 +81,69 @@ mod tests {
     use super::*;
     use crate::plan::{Axis, Pattern, Sizes, Stop, Sweep, Value};
 
-    fn plan(rounds: u32, seed: u64) -> Plan {
+    fn plan(sizes: &str, seed: u64) -> Plan {
         let transports: Vec<_> = ["verbs-write", "verbs-send", "grpc@ipoib", "tcp@lo"]
             .iter()
             .map(|name| name.parse().unwrap())
             .collect();
-        let sizes = Sizes::parse("1,2,4").unwrap();
-        Plan::new(&transports, &[Pattern::Latency], &sizes, Stop::default(), rounds, seed)
+        let sizes = Sizes::parse(sizes).unwrap();
+        Plan::new(&transports, &[Pattern::Latency], &sizes, Stop::default(), 3, seed)
+    }
+
+    /// The sizes of a round's cells, each once, if those of one size stand side by side.
+    fn sizes_in_turn(round: &[usize], each: usize) -> Vec<usize> {
+        let mut turns: Vec<usize> = round.iter().map(|cell| cell / each).collect();
+        turns.dedup();
+        turns
     }
 
     #[test]
-    fn every_cell_once_a_round_and_sizes_in_order() {
-        let plan = plan(3, 1);
-        let slices: Vec<_> = slices(&plan).collect();
-        assert_eq!(slices.len(), 36);
-        for (round, slices) in slices.chunks(12).enumerate() {
-            let mut cells: Vec<_> = slices.iter().map(|slice| slice.cell).collect();
-            assert!(slices.iter().all(|slice| slice.round as usize == round));
-            assert!(cells.windows(2).all(|pair| pair[0] / 4 <= pair[1] / 4), "sizes in order");
+    fn every_cell_once_a_round_and_what_is_compared_side_by_side() {
+        let mut order = Order::new(&plan("1,2,4", 1));
+        for _ in 0..20 {
+            let round = order.next_round();
+            assert_eq!(sizes_in_turn(&round, 4).len(), 3, "{round:?}");
+            let mut cells = round;
             cells.sort_unstable();
             assert_eq!(cells, (0..12).collect::<Vec<_>>());
         }
     }
 
     #[test]
+    fn methodology_7_no_size_has_a_place_of_its_own_in_a_round() {
+        let mut order = Order::new(&plan("1,2,4", 1));
+        let mut last = [0; 3];
+        for _ in 0..300 {
+            let turns = sizes_in_turn(&order.next_round(), 4);
+            last[turns[2]] += 1;
+        }
+        // A hundred each, and eight are a standard deviation.
+        assert!(last.iter().all(|count| (65..=135).contains(count)), "{last:?}");
+    }
+
+    #[test]
     fn variants_are_interleaved_as_transports_are() {
         let mut sweep = Sweep::default();
         sweep.add(Axis::Threads, (1..=8).map(Value::Number).collect());
-        let plan = plan(1, 3).swept(sweep);
-        let slices: Vec<_> = slices(&plan).map(|slice| slice.cell).collect();
-        assert_eq!(slices.len(), 3 * 4 * 8);
-        for (size, slices) in slices.chunks(32).enumerate() {
+        let round = Order::new(&plan("1,2,4", 3).swept(sweep)).next_round();
+        assert_eq!(round.len(), 3 * 4 * 8);
+        for slices in round.chunks(32) {
             let mut cells = slices.to_vec();
             cells.sort_unstable();
-            assert_eq!(cells, (size * 32..(size + 1) * 32).collect::<Vec<_>>(), "sizes in order");
+            let first = cells[0];
+            assert_eq!(cells, (first..first + 32).collect::<Vec<_>>(), "sizes stay together");
             assert_ne!(cells, slices, "variants are shuffled");
         }
     }
 
     #[test]
     fn the_seed_decides_the_order() {
-        let order = |seed| slices(&plan(4, seed)).map(|slice| slice.cell).collect::<Vec<_>>();
+        let order = |seed| {
+            let mut order = Order::new(&plan("1,2,4", seed));
+            (0..4).map(|_| order.next_round()).collect::<Vec<_>>()
+        };
         assert_eq!(order(1), order(1));
         assert_ne!(order(1), order(2));
-        let first_of_each_size: Vec<_> = order(1).iter().step_by(4).map(|cell| cell % 4).collect();
-        assert!(
-            first_of_each_size.iter().any(|cell| *cell != first_of_each_size[0]),
-            "rounds differ"
-        );
+        assert!(order(1).iter().any(|round| *round != order(1)[0]), "rounds differ");
     }
 }

@@ -7,12 +7,15 @@ mod cell;
 mod model;
 mod pattern;
 mod payload;
+mod precision;
 mod size;
 mod stop;
 mod tensors;
 mod transport;
 mod variant;
 mod verbs;
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +25,7 @@ pub use cell::{Cell, DEFAULT_REPLY, display_size};
 pub use model::{LARGEST_MODEL_FILE, MOST_TENSORS, Model, ModelError, Tensor};
 pub use pattern::{MOST_ROLES, Pattern, Roles};
 pub use payload::Payload;
+pub use precision::{Precision, PrecisionError};
 pub use size::{MOST_SIZES, SizeError, Sizes, display_bytes, parse_bytes};
 pub use stop::{LEAST_MESSAGES, Stop};
 pub use tensors::{CALL_HEADER, CALL_REPLY, Coalesce, Placed, TensorCall, Tensors};
@@ -39,12 +43,16 @@ pub struct Plan {
     pub transports: Vec<TransportName>,
     /// What is varied.
     pub sweep: Sweep,
-    /// When a cell has been measured enough.
+    /// When a cell has been measured enough; with a budget, of no meaning.
     pub stop: Stop,
-    /// In how many interleaved slices each cell is measured.
+    /// In how many interleaved slices each cell is measured; with a precision, the least.
     pub rounds: u32,
-    /// Orders the transports and variants within a size, anew for each round.
+    /// Orders patterns and sizes, and the transports and variants of each, anew for each round.
     pub seed: u64,
+    /// How narrowly figures are to be known: what is, is done before `stop` says so.
+    pub precision: Option<Precision>,
+    /// Time for all of it, set-up and warm-up included; it is shared out among the cells.
+    pub budget: Option<Duration>,
 }
 
 impl Plan {
@@ -98,7 +106,8 @@ impl Plan {
             }
         }
         let (transports, sweep) = (transports.to_vec(), Sweep::default());
-        Self { cells, transports, sweep, stop, rounds: rounds.max(1), seed }
+        let (precision, budget) = (None, None);
+        Self { cells, transports, sweep, stop, rounds: rounds.max(1), seed, precision, budget }
     }
 
     /// The same with each cell in all variants of `sweep`, side by side.

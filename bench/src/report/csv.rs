@@ -3,7 +3,7 @@
 use super::Document;
 use crate::plan::Axis;
 
-const HEADER: [&str; 33] = [
+const HEADER: [&str; 39] = [
     "transport",
     "pattern",
     "size_bytes",
@@ -37,11 +37,17 @@ const HEADER: [&str; 33] = [
     "assign_p50_ns",
     "assign_mean_ns",
     "sustained",
+    "p50_low_ns",
+    "p50_high_ns",
+    "p50_rounds_low_ns",
+    "p50_rounds_high_ns",
+    "bytes_per_s_low",
+    "bytes_per_s_high",
 ];
 
 /// The rows with a header line, behind the others a column for each setting that a cell has of its own. Latencies
 /// are half round trips in nanoseconds, of reads, atomics, calls and steps of tensors whole ones, of a rate from when
-/// a call was to begin; what is absent is empty.
+/// a call was to begin; low and high are the ends of 95 % intervals; what is absent is empty.
 ///
 /// # Errors
 /// None that can occur in memory; they are the writer's.
@@ -60,6 +66,10 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             (tcp.and_then(|tcp| tcp.client.as_ref()), tcp.and_then(|tcp| tcp.server.as_ref()));
         let tensors = cell.tensors.as_ref();
         let assign = tensors.and_then(|tensors| tensors.assign.as_ref());
+        let samples = latency.and_then(|latency| latency.p50_interval_95);
+        let rounds = latency.and_then(|latency| latency.p50_rounds_interval_95);
+        let rate = cell.throughput.as_ref().and_then(|rate| rate.interval_95);
+        let end = |ends: Option<[f64; 2]>, end: usize| number(ends.map(|ends| ends[end]));
         let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         let fields = [
             cell.transport.to_string(),
@@ -95,6 +105,12 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             number(assign.and_then(|assign| assign.p50)),
             number(assign.map(|assign| assign.mean)),
             cell.load.as_ref().map_or_else(String::new, |load| load.sustained.to_string()),
+            end(samples, 0),
+            end(samples, 1),
+            end(rounds, 0),
+            end(rounds, 1),
+            end(rate, 0),
+            end(rate, 1),
         ];
         let values = axes.iter().map(|&axis| {
             cell.variant.get(axis).map_or_else(String::new, |value| value.to_string())

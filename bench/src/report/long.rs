@@ -3,7 +3,8 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::{
-    CellRecord, CpuCost, Document, Status, TcpRecord, notes::notes, number::figure, phases::phases,
+    CellRecord, CpuCost, Document, Latency, Status, TcpRecord, Throughput, notes::notes,
+    number::figure, phases::phases,
 };
 use crate::plan::Pattern;
 
@@ -19,11 +20,13 @@ pub fn long(document: &Document) -> String {
         "messages",
         "min us",
         "p50 us",
+        "+- %",
         "p99 us",
         "p99.9 us",
         "max us",
         "mean us",
         "MB/s",
+        "+- %",
         "messages/s",
         "CPU us",
         "peer CPU us",
@@ -43,7 +46,7 @@ pub fn long(document: &Document) -> String {
     }
     let table = table.trim_fmt();
     format!(
-        "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones, of rate=N from when a call was to begin, of tensors the steps; MB = 10^6 bytes; CPU: processor time of \
+        "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones, of rate=N from when a call was to begin, of tensors the steps; MB = 10^6 bytes; +-: half of the 95 % interval, of the median the wider of the one over samples and the one over rounds; CPU: processor time of \
          each process a message, of tensors a step; conns: TCP connections that the client's kernel counts; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
          smoothed round trip time at the end of a slice\n\n{}{}",
         phases(document),
@@ -73,6 +76,7 @@ fn processor(cell: &CellRecord, of: impl Fn(&CpuCost) -> u64) -> String {
 fn row(cell: &CellRecord) -> Vec<String> {
     let latency = cell.latency.as_ref();
     let us = |value: Option<f64>| figure(value.map(|nanoseconds| nanoseconds / 1000.0));
+    let percent = |share: Option<f64>| figure(share.map(|share| share * 100.0));
     let throughput = cell.throughput.as_ref();
     let tcp = cell.tcp.as_ref();
     let rtt = tcp.and_then(|tcp| tcp.client.as_ref()?.rtt_us);
@@ -92,11 +96,13 @@ fn row(cell: &CellRecord) -> Vec<String> {
         cell.settings.as_ref().map_or_else(|| "-".to_owned(), |set| set.messages.to_string()),
         us(latency.map(|latency| latency.min)),
         us(latency.and_then(|latency| latency.p50)),
+        percent(latency.and_then(Latency::half_width)),
         us(latency.and_then(|latency| latency.p99)),
         us(latency.and_then(|latency| latency.p999)),
         us(latency.map(|latency| latency.max)),
         us(latency.map(|latency| latency.mean)),
         figure(throughput.map(|rate| rate.bytes_per_s / 1e6)),
+        percent(throughput.and_then(Throughput::half_width)),
         figure(throughput.map(|rate| rate.messages_per_s)),
         processor(cell, |cost| cost.client_ns),
         processor(cell, |cost| cost.server_ns),

@@ -23,8 +23,9 @@ pub use phases::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPee
 pub use plain::{plain, plain_throughout};
 pub use schema::{
     Absent, AdviceRecord, CellRecord, CellSettings, Counters, CpuCost, Document, Environment,
-    HistogramRecord, Latency, LatencyKind, LatencySplit, LoadRecord, Loss, Memory, Path, PathKind,
-    PayloadCheck, PlanRecord, Proof, RoundRecord, SCHEMA, Side, Status, Throughput,
+    EstimateRecord, HistogramRecord, Latency, LatencyKind, LatencySplit, LoadRecord, Loss, Memory,
+    Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord, SCHEMA, Side, Status, Stopped,
+    StoppedBy, Throughput,
 };
 pub use table::table;
 pub use tcp::{Spread, TcpRecord, TcpSide};

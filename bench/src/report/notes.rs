@@ -4,8 +4,9 @@
 use std::{collections::HashMap, fmt::Write as _};
 
 use super::{
-    CellRecord, Counters, Document, Path, PathKind, Status,
+    CellRecord, Counters, Document, Path, PathKind, Status, StoppedBy,
     column::{Column, Columns},
+    number::figure,
     plain::plain,
 };
 
@@ -15,7 +16,7 @@ pub(crate) fn notes(document: &Document) -> String {
     let columns = Columns::of(document, &document.cells.iter().collect::<Vec<_>>());
     let mut text = ways(document, &columns);
     text.push_str(&absences(document, &columns));
-    for line in tuned(document) {
+    for line in tuned(document).chain(precision(document)) {
         let _ = writeln!(text, "{line}");
     }
     for warning in &document.warnings {
@@ -62,6 +63,28 @@ pub(super) fn tuned(document: &Document) -> impl Iterator<Item = String> {
         let size = cell.size_label();
         Some(format!("{} {} {size}: tuned: {found}", cell.label(), cell.pattern))
     })
+}
+
+/// How many cells are known as narrowly as was asked for.
+fn precision(document: &Document) -> Option<String> {
+    let asked = document.plan.precision? * 100.0;
+    let stopped: Vec<_> = document.cells.iter().filter_map(|cell| cell.stopped).collect();
+    let narrow = stopped.iter().filter(|stopped| stopped.by == StoppedBy::Precision).count();
+    let spent = stopped.len() - narrow;
+    let widths = stopped.iter().map(|stopped| stopped.half_width.unwrap_or(f64::INFINITY));
+    let widest = match widths.fold(0.0_f64, f64::max) {
+        widest if widest.is_finite() => format!("the widest to {} %", figure(Some(widest * 100.0))),
+        _ => "some of them to an unknown width".to_owned(),
+    };
+    let others = match spent {
+        0 => String::new(),
+        spent => format!("; {spent} spent their time before ({widest})"),
+    };
+    Some(format!(
+        "precision: {narrow} of {} cells are known to {} % (half of the 95 % interval){others}",
+        stopped.len(),
+        figure(Some(asked))
+    ))
 }
 
 /// In how many rows the counters of one side prove the path.

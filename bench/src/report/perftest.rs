@@ -297,6 +297,7 @@ mod tests {
             load: None,
             latency: (pattern == Pattern::Latency).then(|| Latency {
                 split: None,
+                p50_rounds_interval_95: None,
                 histogram: None,
                 unit: "ns".to_owned(),
                 kind: LatencyKind::HalfRoundTrip,
@@ -314,6 +315,7 @@ mod tests {
             throughput: Some(Throughput {
                 bytes_per_s: 2.0 * MEGABYTE,
                 messages_per_s: 2.0 * MEGABYTE / size as f64,
+                interval_95: None,
             }),
             counters: None,
             peer_counters: None,
@@ -322,6 +324,7 @@ mod tests {
             memory: None,
             payload: None,
             loss: None,
+            stopped: None,
             settings: Some(CellSettings {
                 depth: None,
                 warm_up_messages: 3,
@@ -338,6 +341,7 @@ mod tests {
             fabricbench: "0".to_owned(),
             complete: true,
             started_unix_s: 0,
+            measured_s: None,
             command: Vec::new(),
             plan: PlanRecord {
                 transports: vec!["verbs-write".parse().unwrap()],
@@ -348,6 +352,9 @@ mod tests {
                 warm_up: String::new(),
                 rounds: 2,
                 seed: 0,
+                precision: None,
+                budget_s: None,
+                estimate: None,
                 loop_kind: "closed".to_owned(),
             },
             client: Environment::default(),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{PhasesRecord, TcpRecord, TensorRecord};
 use crate::{
     plan::{Arrivals, Buffers, Pattern, Roles, Sweep, TransportName, Variant, display_size},
-    stats::Histogram,
+    stats::{Histogram, Interval, relative_half_width},
 };
 
 /// The value of [`Document::schema`].
@@ -29,6 +29,9 @@ pub struct Document {
     pub complete: bool,
     /// When the run began, seconds since 1970-01-01T00:00:00Z.
     pub started_unix_s: u64,
+    /// Seconds from the first slice's beginning until now; absent before that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub measured_s: Option<f64>,
     /// The command line.
     pub command: Vec<String>,
     /// What was to be measured, and how.
@@ -101,9 +104,35 @@ pub struct PlanRecord {
     pub rounds: u32,
     /// Seed of the order within a round and of the payload.
     pub seed: u64,
+    /// How narrowly figures were to be known: half of the 95 % interval, relative to the figure. Absent where
+    /// that was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub precision: Option<f64>,
+    /// Time for the whole run, in seconds; absent where there was no limit.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub budget_s: Option<f64>,
+    /// How long it was to take, before it began; absent where the number of messages decides.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub estimate: Option<EstimateRecord>,
     /// "closed": an operation starts when another is done; "open" where calls begin on a schedule
     /// ([`CellRecord::load`]).
     pub loop_kind: String,
+}
+
+/// How long a run was to take, as far as it was known before it began: `cells` times `rounds` times `slice_s`
+/// and `overhead_s`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EstimateRecord {
+    /// Cells that can be measured.
+    pub cells: u64,
+    /// Slices of each; with a precision, at the most.
+    pub rounds: u32,
+    /// Seconds that a slice measures, in the mean.
+    pub slice_s: f64,
+    /// Seconds of connecting, warm-up and ending of a slice that were assumed.
+    pub overhead_s: f64,
+    /// Seconds of all.
+    pub total_s: f64,
 }
 
 /// A host, as far as it explains figures. What could not be found out is `null`.
@@ -213,6 +242,9 @@ pub struct CellRecord {
     /// What was in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<CellSettings>,
+    /// Why it was measured no longer, where a precision was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stopped: Option<Stopped>,
     /// Each round by itself, so that drift shows.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rounds: Vec<RoundRecord>,
@@ -235,6 +267,16 @@ impl CellRecord {
         let elapsed: u64 = self.rounds.iter().map(|round| round.elapsed_ns).sum();
         (operations > 0.0 && elapsed > 0)
             .then(|| counted as f64 / operations * timed as f64 * 1e9 / elapsed as f64)
+    }
+
+    /// How narrowly its figure is known: half of the width of the median's wider interval, or without a latency
+    /// of the rate's, relative to it. `None` while one of the intervals is not known.
+    #[must_use]
+    pub fn half_width(&self) -> Option<f64> {
+        match &self.latency {
+            Some(latency) => latency.half_width(),
+            None => self.throughput.as_ref()?.half_width(),
+        }
     }
 
     /// Its size as people write it, and of several buffers which.
@@ -376,6 +418,10 @@ pub struct Latency {
     pub stddev: Option<f64>,
     /// 95 % confidence interval of the median from order statistics.
     pub p50_interval_95: Option<[f64; 2]>,
+    /// 95 % confidence interval of the rounds' medians, by Student's t on their logarithms; absent unless
+    /// three rounds have one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub p50_rounds_interval_95: Option<[f64; 2]>,
     /// What the device's time stamps say of it; absent without them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub split: Option<LatencySplit>,
@@ -385,6 +431,29 @@ pub struct Latency {
     /// Why a percentile is `null`, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub absent: BTreeMap<String, Absent>,
+}
+
+impl Latency {
+    /// Half of the width of the median's wider 95 % interval, relative to the median. Within a run, samples are
+    /// many and their interval is narrow; the one over rounds says how far the next run may be off.
+    #[must_use]
+    pub fn half_width(&self) -> Option<f64> {
+        let p50 = self.p50?;
+        let samples = half_width(self.p50_interval_95?, p50)?;
+        Some(samples.max(half_width(self.p50_rounds_interval_95?, p50)?))
+    }
+}
+
+impl Throughput {
+    /// Half of the width of the 95 % interval over rounds, relative to the rate.
+    #[must_use]
+    pub fn half_width(&self) -> Option<f64> {
+        half_width(self.interval_95?, self.bytes_per_s)
+    }
+}
+
+fn half_width([low, high]: [f64; 2], figure: f64) -> Option<f64> {
+    relative_half_width(Interval { low, high }, figure)
 }
 
 /// A whole distribution, to 0.1 % of each value.
@@ -448,6 +517,10 @@ pub struct Throughput {
     pub bytes_per_s: f64,
     /// Messages of these, per second; of tensors steps, each with all of a model.
     pub messages_per_s: f64,
+    /// 95 % confidence interval of the rounds' `bytes_per_s`, by Student's t on their logarithms; absent with
+    /// fewer than three rounds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub interval_95: Option<[f64; 2]>,
 }
 
 /// How far counters moved while the cell was measured, warm-up included.
@@ -541,6 +614,30 @@ pub struct CellSettings {
     /// Settings of the transport by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub transport: BTreeMap<String, String>,
+}
+
+/// Why a cell was measured no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// The rule that ended it.
+    pub by: StoppedBy,
+    /// How narrowly its figure was known then: [`CellRecord::half_width`]; `null` where one of the intervals
+    /// was not known.
+    pub half_width: Option<f64>,
+}
+
+/// The rules that end a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoppedBy {
+    /// Its figure was known narrowly enough.
+    Precision,
+    /// Its time was spent.
+    Time,
+    /// It had its messages.
+    Messages,
+    /// The time of the whole run was spent.
+    Budget,
 }
 
 /// One round of one cell.

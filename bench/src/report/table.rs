@@ -329,7 +329,11 @@ mod tests {
             load: None,
             latency: None,
             phases: None,
-            throughput: Some(Throughput { bytes_per_s: 8e3, messages_per_s: 1e3 }),
+            throughput: Some(Throughput {
+                bytes_per_s: 8e3,
+                messages_per_s: 1e3,
+                interval_95: None,
+            }),
             counters: None,
             peer_counters: None,
             tcp: None,
@@ -337,6 +341,7 @@ mod tests {
             memory: None,
             payload: None,
             loss: None,
+            stopped: None,
             settings: Some(CellSettings {
                 depth: None,
                 warm_up_messages: 1,
@@ -353,6 +358,7 @@ mod tests {
             fabricbench: "0".to_owned(),
             complete: true,
             started_unix_s: 0,
+            measured_s: None,
             command: Vec::new(),
             plan: PlanRecord {
                 transports: transports.iter().map(|name| name.parse().unwrap()).collect(),
@@ -363,6 +369,9 @@ mod tests {
                 warm_up: String::new(),
                 rounds: 1,
                 seed: 0,
+                precision: None,
+                budget_s: None,
+                estimate: None,
                 loop_kind: "closed".to_owned(),
             },
             client: Environment::default(),

@@ -178,7 +178,7 @@ mod tests {
             status: Status::Measured,
             path: Some(path.clone()),
             peer_path: Some(path),
-            throughput: Some(Throughput { bytes_per_s, messages_per_s: 1.0 }),
+            throughput: Some(Throughput { bytes_per_s, messages_per_s: 1.0, interval_95: None }),
             tcp: Some(TcpRecord { client: Some(client), ..TcpRecord::default() }),
             ..Tally::new(cell).record()
         }

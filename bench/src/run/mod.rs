@@ -1,7 +1,10 @@
 //! A plan, carried out: slice after slice.
 
 mod advice;
+mod figures;
+mod measure;
 mod overload;
+mod pace;
 mod phases;
 mod tally;
 mod trace;
@@ -11,7 +14,11 @@ mod tune;
 use std::time::{Duration, Instant};
 
 use advice::advice;
+pub use measure::Measuring;
+use measure::WithServer;
 use overload::overloads;
+use pace::Pace;
+pub use pace::estimate;
 use tally::Tally;
 use thiserror::Error;
 pub use trace::Trace;
@@ -19,17 +26,34 @@ use trouble::troubles;
 
 use crate::{
     clock::Clock,
-    engine::{Task, WarmUp, slices},
-    plan::{Cell, Plan, Stop},
-    report::{CellRecord, Document, OutputError, ResultFile, Status},
-    session::{Conversation, Initiating, Slice, SliceError, SlicePhases, SliceRecord},
+    engine::{Order, Task, WarmUp},
+    plan::{Cell, Plan},
+    report::{CellRecord, Document, OutputError, ResultFile, Status, StoppedBy},
+    session::{Conversation, Initiating, SliceError, SlicePhases, SliceRecord},
     transport::{Patience, StopReason},
 };
 
+/// A slice that begins.
+#[derive(Debug, Clone, Copy)]
+pub struct Beginning<'a> {
+    /// Which, from 0.
+    pub slice: usize,
+    /// How many there will be, as far as is known.
+    pub of: usize,
+    /// Its cell.
+    pub cell: &'a Cell,
+    /// What was found of it before.
+    pub so_far: &'a CellRecord,
+    /// Until the end of the run, as far as is known.
+    pub left: Duration,
+}
+
 /// Told how a run goes.
 pub trait Progress {
-    /// A slice begins: number `index` of `of`.
-    fn begin(&mut self, index: usize, of: usize, slice: &Slice);
+    /// A slice begins.
+    fn begin(&mut self, beginning: &Beginning<'_>);
+    /// Something that cannot wait for the end.
+    fn warn(&mut self, text: &str);
     /// A cell has all its rounds, or will never have them.
     fn cell_done(&mut self, cell: &CellRecord);
     /// Calls were marked in a slice of `cell`.
@@ -77,64 +101,11 @@ pub fn run<C: Clock + Clone + Send + Sync + 'static>(
     file: Option<&ResultFile>,
     progress: &mut impl Progress,
 ) -> Result<(), RunError> {
-    let mut tallies: Vec<Tally> = plan.cells.iter().cloned().map(Tally::new).collect();
-    document.cells = tallies.iter().map(Tally::record).collect();
-    let order: Vec<_> = slices(plan).collect();
-    let mut ended = Ok(());
-    let mut written = Instant::now();
-    for (index, next) in order.iter().enumerate() {
-        let Some(tally) = tallies.get_mut(next.cell) else { continue };
-        if tally.is_over() {
-            continue;
-        }
-        let mut slice = slice(plan, rules, tally, next.round, initiating);
-        progress.begin(index, order.len(), &slice);
-        let measured = if rules.tune && tune::applies(&slice.cell) {
-            match tally.found() {
-                Some(found) => Ok(found.clone()),
-                None => tune::search(initiating, conversation, &slice, rules),
-            }
-            .and_then(|found| {
-                (slice.depth, slice.tuning) = (found.tuning.depth, Some(found.tuning));
-                tally.found_settings(found);
-                initiating.measure(conversation, &slice)
-            })
-        } else {
-            initiating.measure(conversation, &slice)
-        };
-        let stopped = match &measured {
-            Err(SliceError::Stopped(reason)) => Some(reason.clone()),
-            _ => None,
-        };
-        if let Ok(SliceRecord { phases: Some(phases), .. }) = &measured {
-            progress.marked(&slice.cell, next.round, phases);
-        }
-        tally.offered(slice.offered);
-        tally.add(next.round, slice.depth, measured);
-        let last = next.round + 1 == plan.rounds;
-        if let Some(record) = document.cells.get_mut(next.cell) {
-            *record = tally.record();
-            if last || record.status != Status::Measured {
-                progress.cell_done(record);
-            }
-        }
-        // Not after each slice: of a plan of thousands of cells, writing would take longer than measuring.
-        if let Some(file) = file.filter(|_| written.elapsed() >= LONGEST_UNWRITTEN) {
-            file.write(document)?;
-            written = Instant::now();
-        }
-        match stopped {
-            Some(StopReason::PeerLost(how)) => ended = Err(RunError::PeerLost(how)),
-            Some(StopReason::Interrupted | StopReason::Finished) => {
-                ended = Err(RunError::Interrupted);
-            }
-            Some(StopReason::DeviceLost(_)) | None => continue,
-        }
-        break;
+    let mut measuring = WithServer::new(initiating, conversation, rules);
+    let ended = carry_out(plan, rules, &mut measuring, document, file, progress);
+    if let Err(RunError::Output(_)) = ended {
+        return ended;
     }
-    document.warnings.extend(unsteady(&document.cells));
-    document.warnings.extend(troubles(&document.cells));
-    document.warnings.extend(overloads(&document.cells));
     document.advice = advice(&document.cells, &initiating.here, &initiating.there);
     // A device or pipe is written once, at the end, so it needs the document also when it was cut.
     document.complete = ended.is_ok();
@@ -142,6 +113,126 @@ pub fn run<C: Clock + Clone + Send + Sync + 'static>(
         file.finish(document)?;
     }
     ended
+}
+
+/// Measures the cells of `plan` by `measuring` into `document`; the last writing of the file is the caller's.
+///
+/// # Errors
+/// As [`run`].
+pub fn carry_out(
+    plan: &Plan,
+    rules: Rules,
+    measuring: &mut impl Measuring,
+    document: &mut Document,
+    file: Option<&ResultFile>,
+    progress: &mut impl Progress,
+) -> Result<(), RunError> {
+    let mut tallies: Vec<Tally> = plan.cells.iter().cloned().map(Tally::new).collect();
+    document.cells = tallies.iter().map(Tally::record).collect();
+    let (mut order, mut pace) = (Order::new(plan), Pace::new(plan));
+    let start = measuring.now();
+    let mut written = Instant::now();
+    let mut ended = Ok(());
+    let mut index = 0;
+    let mut lacks = false;
+    'rounds: while pace.begin_round(since(measuring, start)) {
+        if let Some(lacking) = pace.lacking(since(measuring, start)).filter(|_| !lacks) {
+            lacks = true;
+            let warning = too_short(plan, &pace, lacking);
+            progress.warn(&warning);
+            document.warnings.push(warning);
+        }
+        for cell in order.next_round() {
+            let (Some(tally), Some(record)) = (tallies.get_mut(cell), document.cells.get_mut(cell))
+            else {
+                continue;
+            };
+            if pace.is_over(cell) {
+                continue;
+            }
+            let (began, round) = (since(measuring, start), pace.round());
+            let turn = pace.turn(began);
+            let task = Task {
+                stop: turn.stop,
+                least_messages: turn.least_messages,
+                warm_up: rules.warm_up,
+                patience: Patience(rules.patience),
+            };
+            let mut slice = measuring.slice(tally.cell(), task, plan.seed ^ u64::from(round));
+            progress.begin(&Beginning {
+                slice: index,
+                of: index + pace.slices_left(),
+                cell: &slice.cell,
+                so_far: record,
+                left: pace.left(began),
+            });
+            index += 1;
+            let measured = measuring.measure(cell, &mut slice);
+            let stopped = match &measured {
+                Err(SliceError::Stopped(reason)) => Some(reason.clone()),
+                _ => None,
+            };
+            let timed = measured.as_ref().ok().map(pace::timed);
+            if let Ok(SliceRecord { phases: Some(phases), .. }) = &measured {
+                progress.marked(&slice.cell, round, phases);
+            }
+            tally.offered(slice.offered);
+            tally.add(round, slice.depth, measured);
+            *record = tally.record();
+            let took = since(measuring, start).saturating_sub(began);
+            if let Some(by) = pace.measured(cell, turn, took, timed, record)
+                && plan.precision.is_some()
+            {
+                tally.stopped(by);
+                *record = tally.record();
+            }
+            if pace.is_over(cell) {
+                progress.cell_done(record);
+            }
+            // Not after each slice: of a plan of thousands of cells, writing would take longer than measuring.
+            if let Some(file) = file.filter(|_| written.elapsed() >= LONGEST_UNWRITTEN) {
+                file.write(document)?;
+                written = Instant::now();
+            }
+            ended = match stopped {
+                Some(StopReason::PeerLost(how)) => Err(RunError::PeerLost(how)),
+                Some(StopReason::Interrupted | StopReason::Finished) => Err(RunError::Interrupted),
+                Some(StopReason::DeviceLost(_)) | None => continue,
+            };
+            break 'rounds;
+        }
+        pace.end_round();
+    }
+    if ended.is_ok() && plan.precision.is_some() {
+        // A budget that was spent before their next round.
+        for (cell, (tally, record)) in tallies.iter_mut().zip(&mut document.cells).enumerate() {
+            if !pace.is_over(cell) {
+                tally.stopped(StoppedBy::Budget);
+                *record = tally.record();
+                progress.cell_done(record);
+            }
+        }
+    }
+    document.measured_s = Some(since(measuring, start).as_secs_f64());
+    document.warnings.extend(unsteady(&document.cells));
+    document.warnings.extend(troubles(&document.cells));
+    document.warnings.extend(overloads(&document.cells));
+    ended
+}
+
+/// A budget that does not suffice.
+fn too_short(plan: &Plan, pace: &Pace, lacking: f64) -> String {
+    let budget = plan.budget.unwrap_or_default();
+    let takes = budget.as_secs_f64() + lacking;
+    format!(
+        "a --budget of {budget:?} is too short: {} slices with the fewest messages take about {takes:.1} s \
+         with set-up and warm-up, and so will the run; give more, or fewer sizes, transports or --rounds",
+        pace.slices()
+    )
+}
+
+fn since(measuring: &impl Measuring, start: u64) -> Duration {
+    Duration::from_nanos(measuring.now().saturating_sub(start))
 }
 
 /// The cells of a plan of which nothing was measured, and why.
@@ -183,44 +274,6 @@ fn unsteady(cells: &[CellRecord]) -> Option<String> {
         )
     })
 }
-
-fn slice<C>(
-    plan: &Plan,
-    rules: Rules,
-    tally: &Tally,
-    round: u32,
-    initiating: &Initiating<C>,
-) -> Slice {
-    let cell = tally.cell().clone();
-    let settings = initiating.variants.of(&cell.variant);
-    let stop = plan.stop.share(round, plan.rounds);
-    let task = Task {
-        stop,
-        least_messages: stop.least_messages(plan.rounds),
-        warm_up: rules.warm_up,
-        patience: Patience(rules.patience),
-    };
-    let threads = cell.roles.map_or(settings.threads, |roles| roles.workers);
-    Slice {
-        depth: settings.depth(&cell),
-        offered: settings.offered(&cell),
-        cell,
-        // A thread without a message would be none.
-        threads: match stop {
-            Stop::Messages(all) => threads.min(u32::try_from(all).unwrap_or(u32::MAX)),
-            Stop::After(_) => threads,
-        },
-        connections: settings.connections,
-        phases: settings.phases,
-        seed: plan.seed ^ u64::from(round),
-        tuning: None,
-        server_cpu: initiating.affinity.server,
-        task,
-    }
-}
-
-/// What one slice came to, for the tally.
-type Measured = Result<SliceRecord, SliceError>;
 
 #[cfg(test)]
 mod tests {

@@ -2,28 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use super::{Measured, phases::PhaseTally, tune::Found};
+use super::{
+    figures::{latency, over_rounds, split, sum},
+    phases::PhaseTally,
+};
 use crate::{
     engine::Borne,
     plan::{Arrivals, Cell, Pattern, TransportName},
     report::{
-        Absent, Assign, CellRecord, CellSettings, Counters, CpuCost, HistogramRecord, Latency,
-        LatencyKind, LatencySplit, LoadRecord, Loss, Memory, Path, PayloadCheck, Proof,
-        RoundRecord, Status, TcpRecord, TensorRecord, Throughput,
+        Assign, CellRecord, CellSettings, Counters, CpuCost, LatencyKind, LoadRecord, Loss, Memory,
+        Path, PayloadCheck, RoundRecord, Status, Stopped, StoppedBy, TcpRecord, TensorRecord,
+        Throughput,
     },
-    session::SliceError,
-    stats::{Histogram, Quantile},
+    session::{SliceError, SliceRecord},
+    stats::Histogram,
     transport::{Split, StopReason},
 };
-
-/// The normal quantile of a 95 % interval.
-const Z_95: f64 = 1.96;
 
 /// Rounds of one cell so far.
 #[derive(Debug)]
 pub(super) struct Tally {
     cell: Cell,
-    found: Option<Found>,
     failed: Option<(Status, String)>,
     paths: Option<(Path, Path)>,
     // Boxed, and only there once something was measured: a plan may hold thousands of cells.
@@ -36,6 +35,7 @@ pub(super) struct Tally {
     // What the assignments of each step took.
     assigned: Option<Box<Histogram>>,
     phases: Option<PhaseTally>,
+    stopped: Option<StoppedBy>,
     elapsed: u64,
     depth: u32,
     warm_up: u64,
@@ -49,13 +49,14 @@ pub(super) struct Tally {
     payload: PayloadCheck,
     settings: BTreeMap<String, String>,
     rounds: Vec<RoundRecord>,
+    // Messages a second of each round.
+    rates: Vec<f64>,
 }
 
 impl Tally {
     pub(super) fn new(cell: Cell) -> Self {
         Self {
             cell,
-            found: None,
             failed: None,
             paths: None,
             round_trips: None,
@@ -64,6 +65,7 @@ impl Tally {
             split: None,
             assigned: None,
             phases: None,
+            stopped: None,
             elapsed: 0,
             depth: 0,
             warm_up: 0,
@@ -81,6 +83,7 @@ impl Tally {
             payload: PayloadCheck { verified_messages: 0, corrupt_messages: 0 },
             settings: BTreeMap::new(),
             rounds: Vec::new(),
+            rates: Vec::new(),
         }
     }
 
@@ -88,18 +91,9 @@ impl Tally {
         &self.cell
     }
 
-    /// The settings that were searched for.
-    pub(super) fn found(&self) -> Option<&Found> {
-        self.found.as_ref()
-    }
-
-    pub(super) fn found_settings(&mut self, found: Found) {
-        self.found = Some(found);
-    }
-
-    /// Whether further rounds are of no use.
-    pub(super) fn is_over(&self) -> bool {
-        self.failed.is_some()
+    /// The rule that ended it.
+    pub(super) fn stopped(&mut self, by: StoppedBy) {
+        self.stopped = Some(by);
     }
 
     /// The load of an open loop.
@@ -107,7 +101,12 @@ impl Tally {
         self.offered = offered;
     }
 
-    pub(super) fn add(&mut self, round: u32, depth: u32, measured: Measured) {
+    pub(super) fn add(
+        &mut self,
+        round: u32,
+        depth: u32,
+        measured: Result<SliceRecord, SliceError>,
+    ) {
         let slice = match measured {
             Ok(slice) => slice,
             Err(error) => return self.fail(round, &error),
@@ -118,6 +117,7 @@ impl Tally {
             elapsed_ns: slice.elapsed,
             p50: slice.round_trips.quantile(0.5).value().map(|value| self.kind().of(value)),
         });
+        self.rates.extend(self.rate(slice.timed, slice.returned, slice.elapsed));
         self.depth = depth;
         self.warm_up += slice.warm_up;
         self.timed += slice.timed;
@@ -136,9 +136,6 @@ impl Tally {
         self.payload.verified_messages += slice.payload.verified_messages;
         self.payload.corrupt_messages += slice.payload.corrupt_messages;
         self.settings = slice.settings;
-        if let Some(found) = &self.found {
-            self.settings.insert("tuned".to_owned(), found.text.clone());
-        }
         self.paths = Some((slice.path, slice.peer_path));
         self.counters = Some(match self.counters.take() {
             None => (slice.counters, slice.peer_counters),
@@ -218,6 +215,7 @@ impl Tally {
             payload: None,
             loss: None,
             settings: None,
+            stopped: None,
             rounds: Vec::new(),
         };
         if let Some((status, reason)) = &self.failed {
@@ -230,7 +228,9 @@ impl Tally {
             return record;
         }
         record.status = Status::Measured;
-        record.latency = self.round_trips.as_deref().and_then(|all| latency(all, self.kind()));
+        let medians: Vec<f64> = self.rounds.iter().filter_map(|round| round.p50).collect();
+        let round_trips = self.round_trips.as_deref();
+        record.latency = round_trips.and_then(|all| latency(all, self.kind(), &medians));
         if let (Some(latency), Some((waits, uncertainty))) = (&mut record.latency, &self.split) {
             latency.split = Some(split(waits, *uncertainty, latency.p50, self.kind()));
         }
@@ -259,6 +259,7 @@ impl Tally {
             transport: self.settings.clone(),
         });
         record.rounds.clone_from(&self.rounds);
+        record.stopped = self.stopped.map(|by| Stopped { by, half_width: record.half_width() });
         record
     }
 
@@ -269,7 +270,8 @@ impl Tally {
         let Some(rate) = self.throughput().filter(|_| self.failed.is_none()) else {
             return Some(planned);
         };
-        let times = self.assigned.as_deref().and_then(|all| latency(all, LatencyKind::RoundTrip));
+        let assigned = self.assigned.as_deref();
+        let times = assigned.and_then(|all| latency(all, LatencyKind::RoundTrip, &[]));
         let pushed = self.cell.pattern == Pattern::TensorPush;
         Some(TensorRecord {
             transfer_mb_per_s: Some(rate.bytes_per_s / 1e6),
@@ -310,95 +312,27 @@ impl Tally {
 
     /// Totals by total time; absent if the clock did not advance.
     fn throughput(&self) -> Option<Throughput> {
-        if self.elapsed == 0 {
-            return None;
-        }
-        let messages = self.timed.saturating_mul(self.cell.messages_each()) + self.returned;
-        let messages_per_s = messages as f64 * 1e9 / self.elapsed as f64;
-        Some(Throughput { bytes_per_s: messages_per_s * self.cell.size as f64, messages_per_s })
+        let messages_per_s = self.rate(self.timed, self.returned, self.elapsed)?;
+        let size = self.cell.size as f64;
+        let interval = over_rounds(&self.rates);
+        Some(Throughput {
+            bytes_per_s: messages_per_s * size,
+            messages_per_s,
+            interval_95: interval.map(|ends| ends.map(|end| end * size)),
+        })
+    }
+
+    /// Messages a second, of operations and what came back in `elapsed` nanoseconds.
+    fn rate(&self, timed: u64, returned: u64, elapsed: u64) -> Option<f64> {
+        let messages = timed.saturating_mul(self.cell.messages_each()) + returned;
+        (elapsed > 0).then(|| messages as f64 * 1e9 / elapsed as f64)
     }
 }
-
-/// `latency` is the median that is split.
-fn split(
-    waits: &Histogram,
-    uncertainty: u64,
-    latency: Option<f64>,
-    kind: LatencyKind,
-) -> LatencySplit {
-    // A completion waits once in a round trip.
-    let share = |q: f64| waits.quantile(q).value().map(|wait| kind.of(wait));
-    let host_p50 = share(0.5);
-    LatencySplit {
-        samples: waits.len(),
-        host_p50,
-        host_p99: share(0.99),
-        wire_p50: latency.zip(host_p50).map(|(latency, host)| (latency - host).max(0.0)),
-        uncertainty: kind.of(uncertainty),
-    }
-}
-
-fn latency(round_trips: &Histogram, kind: LatencyKind) -> Option<Latency> {
-    let shown = |round_trip: u64| kind.of(round_trip);
-    let mut absent = BTreeMap::new();
-    let mut quantile = |name: &str, q: f64| match round_trips.quantile(q) {
-        Quantile::Known(value) => Some(shown(value)),
-        Quantile::TooFew { needs, has } => {
-            absent.insert(name.to_owned(), Absent { needs_samples: needs, has_samples: has });
-            None
-        }
-    };
-    let (p50, p99, p999) = (quantile("p50", 0.5), quantile("p99", 0.99), quantile("p999", 0.999));
-    Some(Latency {
-        unit: "ns".to_owned(),
-        kind,
-        samples: round_trips.len(),
-        min: shown(round_trips.min()?),
-        p50,
-        p99,
-        p999,
-        max: shown(round_trips.max()?),
-        mean: round_trips.mean()? * kind.share(),
-        stddev: round_trips.stddev().map(|deviation| deviation * kind.share()),
-        p50_interval_95: round_trips
-            .median_interval(Z_95)
-            .map(|interval| [shown(interval.low), shown(interval.high)]),
-        split: None,
-        histogram: Some(HistogramRecord::of(round_trips)),
-        absent,
-    })
-}
-
-fn sum(one: Counters, other: Counters) -> Counters {
-    let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
-    let mut rdma = one.rdma;
-    for (name, moved) in other.rdma {
-        *rdma.entry(name).or_default() += moved;
-    }
-    let proof = match (one.proof, other.proof) {
-        (Some(one), Some(other)) => Some(Proof {
-            // Holds only if it held every time; a failure would have failed the cell.
-            holds: one.holds.zip(other.holds).map(|(one, other)| one && other),
-            payload_tx_bytes: one.payload_tx_bytes + other.payload_tx_bytes,
-            payload_rx_bytes: one.payload_rx_bytes + other.payload_rx_bytes,
-            text: format!("{LAST_ROUND}{}", other.text),
-        }),
-        _ => None,
-    };
-    Counters {
-        interface_tx_bytes: add(one.interface_tx_bytes, other.interface_tx_bytes),
-        interface_rx_bytes: add(one.interface_rx_bytes, other.interface_rx_bytes),
-        rdma,
-        proof,
-    }
-}
-
-/// The sums have their own figures; the words are those of one round.
-const LAST_ROUND: &str = "in the last round: ";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Absent;
 
     fn tally(pattern: Pattern) -> Tally {
         let transport = "tcp@loopback".parse().unwrap();
@@ -419,11 +353,11 @@ mod tests {
         }
     }
 
-    fn slice(samples: &[u64]) -> Measured {
+    fn slice(samples: &[u64]) -> Result<SliceRecord, SliceError> {
         let mut round_trips = Histogram::new();
         samples.iter().for_each(|&sample| round_trips.record(sample));
         let counters = Counters { interface_tx_bytes: Some(10), ..Counters::default() };
-        Ok(crate::session::SliceRecord {
+        Ok(SliceRecord {
             warm_up: 1,
             timed: samples.len() as u64,
             lost: 0,

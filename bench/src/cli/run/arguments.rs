@@ -17,13 +17,14 @@ use crate::{
         grpc::GrpcOptions,
         options::{
             Phases, VerbsOptions, parse_affinity, parse_buffers, parse_count, parse_depth,
-            parse_duration, parse_output, parse_phases, parse_reply, parse_sizes, parse_timeout,
+            parse_duration, parse_output, parse_phases, parse_precision, parse_reply, parse_sizes,
+            parse_timeout,
         },
         perftest::Habits,
         progress::ProgressMode,
     },
     engine::WarmUp,
-    plan::{Arrivals, BufferSpec, Coalesce, MOST_ROLES, Pattern, Service, Sizes},
+    plan::{Arrivals, BufferSpec, Coalesce, MOST_ROLES, Pattern, Precision, Service, Sizes},
     session::{Affinity, MOST_THREADS},
     transport::MOST_CONNECTIONS,
 };
@@ -64,22 +65,32 @@ pub(in crate::cli) struct RunArguments {
     /// All sizes from 2 B to 8 MiB by powers of two, as perftest's -a
     #[arg(short = 'a', long, conflicts_with = "sizes")]
     pub(super) all: bool,
-    /// Timed messages per cell, over all rounds
+    /// Timed messages per cell, over all rounds; with --precision, at the most
     #[arg(short = 'n', long, alias = "iters", value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(super) iterations: Option<u64>,
-    /// Timed duration per cell, over all rounds [default: 0.6s]
+    /// Timed duration per cell, over all rounds; with --precision, at the most [default: 0.6s]
     #[arg(short = 'D', long, value_name = "TIME", conflicts_with = "iterations",
           allow_negative_numbers = true, value_parser = parse_duration)]
     pub(super) duration: Option<Duration>,
-    /// Interleaved rounds in which each cell is measured
+    /// Measure each cell until half of the 95 % interval of its figure is no more than this share of it, as
+    /// 1%: that of the median over all samples and that over rounds (at least 3), of a push that of the
+    /// rates of rounds. What is not known so well by then ends with its -D or -n, or the --budget
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, value_parser = parse_precision)]
+    pub(super) precision: Option<Precision>,
+    /// Time of the whole run, once the server is reached, as 60s: shared out so that each cell gets its
+    /// rounds with the fewest messages at least, and what is left evenly
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["duration", "iterations"],
+          allow_negative_numbers = true, value_parser = parse_duration)]
+    pub(super) budget: Option<Duration>,
+    /// Interleaved rounds in which each cell is measured; with --precision, the fewest
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) rounds: u32,
-    /// Untimed messages before each slice, at most
+    /// Untimed messages before each slice, at most; their number is in the result
     #[arg(long, value_name = "N", default_value_t = WarmUp::default().messages,
           value_parser = parse_count)]
     pub(super) warm_up: u64,
-    /// Time of these messages, at most: what comes first ends the warm-up
+    /// Time of these messages, at most: what comes first ends the warm-up, which has one message at least
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration)]
     pub(super) warm_up_time: Duration,
     /// Calls a second, over all threads and connections, that begin on a schedule whether or not those
@@ -155,7 +166,7 @@ pub(in crate::cli) struct RunArguments {
     /// push is fastest, before it is measured with them
     #[arg(long)]
     pub(super) tune: bool,
-    /// Seed of the order of transports and of the payload [default: from the clock]
+    /// Seed of the order of slices and of the payload [default: from the clock]
     #[arg(long, value_name = "NUMBER")]
     pub(super) seed: Option<u64>,
     /// Write the result here as JSON, every second

@@ -22,7 +22,7 @@ pub(super) use self::{
 
 use self::{
     arguments::Format,
-    document::plan_record,
+    document::{estimated, plan_record},
     ignored::refuse_ignored,
     plan::{plan, refuse_impossible, seed},
     sweep::sweep,
@@ -192,6 +192,9 @@ fn measure(
     };
     let rules =
         Rules { warm_up: arguments.warm_up(), patience: arguments.timeout, tune: arguments.tune };
+    if let Some(estimate) = &document.plan.estimate {
+        watched.shown.announce(&estimated(estimate, &plan));
+    }
     let outcome =
         crate::run::run(&plan, rules, &initiating, &mut client, document, file, &mut watched);
     client.end();

@@ -10,6 +10,7 @@ use crate::{
         VerbsName,
     },
     session::Variants,
+    stats::LEAST_ROUNDS,
 };
 
 /// The whole numbers that jq and JavaScript read exactly: a seed from a document must make the same
@@ -56,10 +57,17 @@ pub(super) fn plan(
         Stop::Messages(all) => arguments.rounds.min(u32::try_from(all).unwrap_or(u32::MAX)),
         Stop::After(_) => arguments.rounds,
     };
+    if arguments.precision.is_some() && (rounds as usize) < LEAST_ROUNDS {
+        return Err(Failure::Usage(format!(
+            "--precision looks at how rounds differ, which {rounds} cannot show; give {LEAST_ROUNDS} --rounds \
+             (and messages, -n) at least"
+        )));
+    }
     let mut plan = Plan::new(&transports, &patterns, &sizes, stop, rounds, seed)
         .buffered(&arguments.buffers, &shared)
         .modelled(&tensors::models(arguments)?)
         .swept(sweep.clone());
+    (plan.precision, plan.budget) = (arguments.precision, arguments.budget);
     // What a row is must stand in it, wherever it is shown.
     let yes = |is_given: bool| is_given.then(|| Value::Word("yes".to_owned()));
     for (axis, given) in [

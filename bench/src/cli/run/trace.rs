@@ -11,8 +11,8 @@ use crate::{
     cli::{Failure, progress::Shown},
     plan::{Cell, Plan},
     report::{CellRecord, Document},
-    run::{Progress, Trace},
-    session::{Slice, SlicePhases, Variants},
+    run::{Beginning, Progress, Trace},
+    session::{SlicePhases, Variants},
 };
 
 /// Where a trace goes, and the calls that it will show.
@@ -107,8 +107,12 @@ pub(super) struct Watched<'a> {
 }
 
 impl Progress for Watched<'_> {
-    fn begin(&mut self, index: usize, of: usize, slice: &Slice) {
-        self.shown.begin(index, of, slice);
+    fn begin(&mut self, beginning: &Beginning<'_>) {
+        self.shown.begin(beginning);
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.shown.warn(text);
     }
 
     fn cell_done(&mut self, cell: &CellRecord) {

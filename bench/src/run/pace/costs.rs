@@ -1,0 +1,109 @@
+//! What slices cost besides the time that they are given: learned as a run goes.
+
+use std::{collections::HashMap, time::Duration};
+
+use crate::plan::{Cell, Pattern, Stop, TransportName};
+
+/// Seconds of connecting, warm-up and ending that a slice is taken to cost while nothing is known of its like:
+/// what they were on loopback and on soft-RoCE, rounded up (`docs/methodology.md`).
+const USUAL_OVERHEAD: f64 = 0.05;
+
+/// How much the latest slice says of the next of its kind, the ones before it saying the rest.
+const WEIGHT: f64 = 0.3;
+
+/// What is known of each cell of a plan, in seconds.
+#[derive(Debug)]
+pub(super) struct Costs {
+    cells: Vec<CellCosts>,
+    kinds: Vec<KindCosts>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct CellCosts {
+    kind: usize,
+    size: u64,
+    overhead: Option<f64>,
+    // Of one operation, in the mean.
+    operation: Option<f64>,
+}
+
+/// Of all cells of one transport and pattern.
+#[derive(Debug, Clone, Copy, Default)]
+struct KindCosts {
+    overhead: Option<f64>,
+    // Bytes a second of the fastest.
+    fastest: f64,
+}
+
+/// What a slice came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spent {
+    /// All of it.
+    pub(super) took: Duration,
+    /// Of its timed part.
+    pub(super) timed: Duration,
+    /// Operations in its timed part.
+    pub(super) operations: u64,
+}
+
+impl Costs {
+    pub(super) fn new<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
+        let mut known: HashMap<(&TransportName, Pattern), usize> = HashMap::new();
+        let cells = cells.map(|cell| {
+            let next = known.len();
+            let kind = *known.entry((&cell.transport, cell.pattern)).or_insert(next);
+            CellCosts { kind, size: cell.size, overhead: None, operation: None }
+        });
+        let cells = cells.collect();
+        Self { cells, kinds: vec![KindCosts::default(); known.len()] }
+    }
+
+    /// Takes in what a slice of `cell` came to that was planned to end by `stop`.
+    pub(super) fn learn(&mut self, cell: usize, stop: Stop, spent: Spent) {
+        let Some(cell) = self.cells.get_mut(cell) else { return };
+        let (took, timed) = (spent.took.as_secs_f64(), spent.timed.as_secs_f64());
+        // The last operation begins within the time and ends after it: that is overhead too.
+        let planned = match stop {
+            Stop::After(time) if spent.operations > 0 => {
+                let operation = timed / spent.operations as f64;
+                if timed <= time.as_secs_f64() + 2.0 * operation {
+                    time.as_secs_f64()
+                } else {
+                    timed
+                }
+            }
+            _ => timed,
+        };
+        let overhead = (took - planned).max(0.0);
+        let learned = |before: Option<f64>| {
+            Some(before.map_or(overhead, |before| before + WEIGHT * (overhead - before)))
+        };
+        cell.overhead = learned(cell.overhead);
+        if spent.operations > 0 {
+            let operation = timed / spent.operations as f64;
+            cell.operation = Some(operation);
+            if let Some(kind) = self.kinds.get_mut(cell.kind) {
+                kind.overhead = learned(kind.overhead);
+                kind.fastest = kind.fastest.max(cell.size as f64 / operation.max(1e-12));
+            }
+        }
+    }
+
+    /// Seconds of a slice of `cell` besides its timed part.
+    pub(super) fn overhead(&self, cell: usize) -> f64 {
+        let Some(cell) = self.cells.get(cell) else { return 0.0 };
+        let of_kind = || self.kinds.get(cell.kind).and_then(|kind| kind.overhead);
+        cell.overhead.or_else(of_kind).unwrap_or(USUAL_OVERHEAD)
+    }
+
+    /// Seconds that so many operations of `cell` take; of a cell that was not measured yet, no less than the
+    /// bytes take at the highest rate of its kind.
+    pub(super) fn operations(&self, cell: usize, count: u64) -> f64 {
+        let Some(cell) = self.cells.get(cell) else { return 0.0 };
+        let by_rate = || {
+            let kind = self.kinds.get(cell.kind)?;
+            (kind.fastest > 0.0).then(|| cell.size as f64 / kind.fastest)
+        };
+        count as f64 * cell.operation.or_else(by_rate).unwrap_or(0.0)
+    }
+}

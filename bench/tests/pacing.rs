@@ -1,0 +1,10 @@
+//! Whole runs on a virtual clock: how their time is shared out, and when cells are done.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+#[path = "pacing/budget.rs"]
+mod budget;
+#[path = "pacing/precision.rs"]
+mod precision;
+#[path = "pacing/scripted.rs"]
+mod scripted;
