@@ -51,6 +51,8 @@ mod perftest;
 mod phases;
 #[path = "command/ps.rs"]
 mod ps;
+#[path = "command/report.rs"]
+mod report;
 #[path = "command/strangers.rs"]
 mod strangers;
 #[path = "command/suite.rs"]

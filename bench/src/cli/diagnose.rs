@@ -213,7 +213,7 @@ fn parse_path(text: &str) -> Result<PathName, String> {
 }
 
 /// Bits a second: `800M`, `10G`, `1.5G`, in powers of ten as links are named.
-fn parse_rate(text: &str) -> Result<f64, String> {
+pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
     let refused = || format!("`{text}` is no rate; write 800M, 10G or 100G, in bits a second");
     let (number, scale) = match text.strip_suffix(['M', 'G', 'k', 'K']) {
         None => (text, 1.0),

@@ -9,6 +9,7 @@ mod options;
 mod perftest;
 mod probe;
 mod progress;
+mod report;
 mod run;
 mod serve;
 mod suite;
@@ -47,6 +48,8 @@ enum Command {
     /// Carry out a published benchmark suite, and show its tables beside the published ones
     #[command(subcommand)]
     Suite(suite::SuiteName),
+    /// Show results as a page with figures: one file that needs nothing beside it
+    Report(report::ReportArguments),
     /// Show what this host has, and which transports that makes possible
     Probe(probe::ProbeArguments),
     /// List the models whose tensors come with the program
@@ -99,6 +102,7 @@ pub fn main() -> ExitCode {
         Command::Run(run) => run::run(&run, &arguments),
         Command::Diagnose(arguments) => diagnose::diagnose(&arguments),
         Command::Suite(name) => suite::suite(&name),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Probe(arguments) => probe::probe(&arguments),
         Command::Models(arguments) => models::models(&arguments),
     };

@@ -116,17 +116,25 @@ impl ResultFile {
     /// # Errors
     /// [`OutputError`].
     pub fn finish(&self, document: &Document) -> Result<(), OutputError> {
-        match &self.target {
-            Target::Replaced { .. } => self.write(document),
-            Target::Kept(file) => self.failing(text(document).and_then(|text| {
-                // Refused by devices and pipes, which have no length.
-                let _ = file.set_len(0);
-                (&*file).write_all(&text)
-            })),
-        }
+        self.failing(text(document)).and_then(|text| self.finish_as(&text))
     }
 
-    fn failing(&self, result: io::Result<()>) -> Result<(), OutputError> {
+    /// Writes `content` for the last time, in place of a document.
+    ///
+    /// # Errors
+    /// [`OutputError`].
+    pub fn finish_as(&self, content: &[u8]) -> Result<(), OutputError> {
+        self.failing(match &self.target {
+            Target::Replaced { draft } => replace(draft, &self.path, content),
+            Target::Kept(file) => {
+                // Refused by devices and pipes, which have no length.
+                let _ = file.set_len(0);
+                (&*file).write_all(content)
+            }
+        })
+    }
+
+    fn failing<T>(&self, result: io::Result<T>) -> Result<T, OutputError> {
         let path = self.path.display().to_string();
         result.map_err(|source| OutputError::Write { path, source })
     }

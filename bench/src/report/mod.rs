@@ -17,7 +17,7 @@ mod tensors;
 pub use csv::csv;
 pub use file::{OutputError, ResultFile};
 pub use long::long;
-pub(crate) use notes::notes;
+pub(crate) use notes::{notes, reasons, ways};
 pub use perftest::{PerftestColumns, perftest};
 pub use phases::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPeer};
 pub use plain::{plain, plain_throughout};

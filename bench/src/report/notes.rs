@@ -13,8 +13,8 @@ use super::{
 /// What a reader must know about the columns, whatever the face of the report: paths, reasons,
 /// warnings and advice.
 pub(crate) fn notes(document: &Document) -> String {
-    let columns = Columns::of(document, &document.cells.iter().collect::<Vec<_>>());
-    let mut text = ways(document, &columns);
+    let columns = all_columns(document);
+    let mut text = ways_of(document, &columns);
     text.push_str(&absences(document, &columns));
     for line in tuned(document).chain(precision(document)) {
         let _ = writeln!(text, "{line}");
@@ -28,8 +28,21 @@ pub(crate) fn notes(document: &Document) -> String {
     text
 }
 
-/// Which way each column went, and whether that was proven.
-fn ways(document: &Document, columns: &Columns<'_>) -> String {
+/// Which way each column went, and whether that was proven: a line for those that went one way.
+pub(crate) fn ways(document: &Document) -> String {
+    ways_of(document, &all_columns(document))
+}
+
+/// Why cells have no figures: a line for each reason.
+pub(crate) fn reasons(document: &Document) -> String {
+    absences(document, &all_columns(document))
+}
+
+fn all_columns(document: &Document) -> Columns<'_> {
+    Columns::of(document, &document.cells.iter().collect::<Vec<_>>())
+}
+
+fn ways_of(document: &Document, columns: &Columns<'_>) -> String {
     // Verbs transports go one way all: said once, it is read.
     let mut ways: Vec<(String, Vec<Column<'_>>)> = Vec::new();
     let mut measured: HashMap<Column<'_>, Vec<&CellRecord>> = HashMap::new();

@@ -1,8 +1,9 @@
 //! Figures as people read them: three significant digits, no exponent.
 
-/// A figure with three significant digits and thousands separators; `-` where there is none.
+/// A figure with three significant digits and thousands separators; `-` where there is none, or none that
+/// is finite.
 pub(crate) fn figure(value: Option<f64>) -> String {
-    let Some(value) = value else { return "-".to_owned() };
+    let Some(value) = value.filter(|value| value.is_finite()) else { return "-".to_owned() };
     let decimals = match value.abs() {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
@@ -35,6 +36,7 @@ mod tests {
     #[test]
     fn three_digits() {
         assert_eq!(figure(None), "-");
+        assert_eq!(figure(Some(f64::NAN)), "-");
         assert_eq!(figure(Some(0.001_234)), "0.00123");
         assert_eq!(figure(Some(0.012_34)), "0.0123");
         assert_eq!(figure(Some(0.1234)), "0.123");

@@ -1,0 +1,83 @@
+//! Processor time of both sides.
+
+use super::{
+    by_size::{Quantity, Value, by_size},
+    unit::Unit,
+};
+use crate::{
+    html::{
+        figure::Figure,
+        series::{Looks, Subject},
+    },
+    plan::Pattern,
+    report::{CellRecord, CpuCost, Side, number::figure},
+};
+
+/// What processor time is shared out among.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::html) enum Per {
+    /// Messages, operations or calls.
+    Message,
+    /// Bytes of payload.
+    Byte,
+}
+
+/// Nanoseconds of processor time of one side for each message or byte, warm-up taken to cost what the rest does.
+pub(in crate::html) fn cost(cell: &CellRecord, side: Side, per: Per) -> Option<f64> {
+    let cpu: CpuCost = cell.cpu?;
+    let counted = match side {
+        Side::Client => cpu.client_ns,
+        Side::Server => cpu.server_ns,
+    };
+    let throughput = cell.throughput.as_ref()?;
+    let rate = match per {
+        Per::Message => throughput.messages_per_s,
+        Per::Byte => throughput.bytes_per_s,
+    };
+    let cost = cell.a_second(counted)? / rate;
+    cost.is_finite().then_some(cost)
+}
+
+/// A figure for each side: a message where messages are what counts, else a byte.
+pub(super) fn costs(subject: &Subject<'_>, looks: &mut Looks<'_>) -> Vec<Figure> {
+    let per = match subject.pattern {
+        Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch => Per::Byte,
+        Pattern::TensorPush | Pattern::TensorFetch => Per::Byte,
+        Pattern::Latency | Pattern::Rate | Pattern::Calls | Pattern::Ps => Per::Message,
+    };
+    let sides = [Side::Client, Side::Server];
+    sides.into_iter().flat_map(|side| of_side(subject, looks, side, per)).collect()
+}
+
+fn of_side(subject: &Subject<'_>, looks: &mut Looks<'_>, side: Side, per: Per) -> Vec<Figure> {
+    let all = subject.cells.iter().filter_map(|measured| cost(measured.cell, side, per));
+    let unit = Unit::covering(all);
+    let value = |cell: &CellRecord| {
+        let cost = unit.of(cost(cell, side, per)?);
+        Some(Value { value: cost, interval: None, thin: None, text: figure(Some(cost)) })
+    };
+    let (of, unit_of) = match (per, subject.pattern) {
+        (Per::Byte, _) => ("a byte", format!("{}/B", unit.name)),
+        (Per::Message, Pattern::Latency) => ("a round trip", unit.name.to_owned()),
+        (Per::Message, Pattern::Calls | Pattern::Ps) => ("a call", unit.name.to_owned()),
+        (Per::Message, _) => ("an operation", unit.name.to_owned()),
+    };
+    let quantity = Quantity {
+        id: format!("cpu-{side}-{}", subject.slug()),
+        title: format!("Processor time of the {side}, {of} ({})", subject.pattern),
+        caption: format!(
+            "User and system time of the {side}'s process in the pattern {}, warm-up included. Polling takes a \
+             processor whole, whether or not there is something to do.{}",
+            subject.pattern,
+            match side {
+                Side::Client => "",
+                Side::Server => " The server's time has its set-up and its wait for the end in it.",
+            }
+        ),
+        axis: format!("processor time {of}, {unit_of}"),
+        unit: unit_of,
+        limits: Vec::new(),
+        of: &value,
+    };
+    by_size(subject, looks, &quantity)
+}

@@ -1,0 +1,286 @@
+//! Lines over an axis, drawn.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use super::{
+    figure::{Line, Lines, Point},
+    frame::{Drawing, FONT, Face, marker, place},
+    scale::{Scale, Tick},
+    text_width::{fitted, text_width},
+};
+
+/// More lines than this have no room for their names beside them.
+const MOST_NAMED: usize = 12;
+
+/// Room between two names, in pixels.
+const LINE_OF_TEXT: f64 = 15.0;
+
+/// Half of the caps of an interval, in pixels.
+const CAP: f64 = 2.5;
+
+/// Where things are on the paper.
+struct Plot {
+    x: Scale,
+    y: Scale,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+/// Draws them.
+pub(super) fn draw(lines: &Lines, face: Face) -> Drawing {
+    const TOP: f64 = 28.0;
+    let bottom = TOP + face.plot_height();
+    let y = Scale::covering(lines.y.kind, heights(lines)).over(bottom, TOP);
+    let y_ticks = y.ticks(34.0);
+    let widest = y_ticks.iter().map(|tick| text_width(&tick.label, FONT)).fold(0.0, f64::max);
+    let named = face != Face::Narrow && lines.lines.len() <= MOST_NAMED;
+    let names = if named { names_width(lines) } else { 0.0 };
+    let left = widest + 10.0;
+    let right = face.width() - if named { names + 24.0 } else { 14.0 };
+    let x = Scale::covering(lines.x.kind, places(lines)).over(left, right);
+    let x_ticks = spaced(x.ticks(if face == Face::Narrow { 52.0 } else { 62.0 }), face.width());
+    let plot = Plot { x, y, left, right, top: TOP, bottom };
+    let content = html! {
+        (axes(lines, &plot, &x_ticks, &y_ticks))
+        (limits(lines, &plot))
+        @for (index, line) in lines.lines.iter().enumerate() {
+            g class={ "s " (line.style.class()) } data-s=(index) {
+                (drawn(line, lines, &plot, face != Face::Narrow))
+            }
+        }
+        @if named { (names_beside(lines, &plot, names)) }
+    };
+    Drawing { height: bottom + 46.0, content }
+}
+
+/// All that has to have a place on the y axis.
+fn heights(lines: &Lines) -> impl Iterator<Item = f64> {
+    let of = |line: &Line| -> Vec<f64> {
+        let marked = line.points.iter().filter_map(|point| point.y);
+        let intervals = line.points.iter().filter_map(|point| point.interval).flatten();
+        let curve = line.curve.iter().flatten().map(|&(_, y)| y);
+        marked.chain(intervals).chain(curve).chain(line.thin.iter().map(|&(_, y)| y)).collect()
+    };
+    lines.lines.iter().flat_map(of).chain(lines.limits.iter().map(|limit| limit.y))
+}
+
+fn places(lines: &Lines) -> impl Iterator<Item = f64> {
+    let curves = |line: &Line| -> Vec<f64> {
+        let curve = line.curve.iter().flatten().chain(&line.thin).map(|&(x, _)| x);
+        line.points.iter().map(|point| point.x).chain(curve).collect()
+    };
+    lines.lines.iter().flat_map(curves)
+}
+
+/// Those whose labels do not touch the one before.
+fn spaced(ticks: Vec<Tick>, width: f64) -> Vec<Tick> {
+    let mut free = f64::NEG_INFINITY;
+    let has_room = |tick: &Tick| {
+        let half = text_width(&tick.label, FONT) / 2.0;
+        let fits = tick.at - half >= free && tick.at + half <= width + 2.0;
+        if fits {
+            free = tick.at + half + 8.0;
+        }
+        fits
+    };
+    ticks.into_iter().filter(has_room).collect()
+}
+
+fn axes(lines: &Lines, plot: &Plot, x_ticks: &[Tick], y_ticks: &[Tick]) -> Markup {
+    let [left, right, top, bottom] = [plot.left, plot.right, plot.top, plot.bottom].map(place);
+    let mut grid = String::new();
+    for tick in y_ticks {
+        let _ = write!(grid, "M{left} {}H{right}", place(tick.at));
+    }
+    let mut marks = format!("M{left} {bottom}H{right}");
+    for tick in x_ticks {
+        let _ = write!(marks, "M{} {bottom}v6", place(tick.at));
+    }
+    for at in plot.x.octaves() {
+        let _ = write!(marks, "M{} {bottom}v3", place(at));
+    }
+    html! {
+        text class="axis" x="0" y="12" { (lines.y.title) }
+        path class="grid" d=(grid) {}
+        path class="rule" d=(marks) {}
+        @for tick in y_ticks {
+            text class="tick end" x=(place(left - 7.0)) y=(place(tick.at + 4.0)) { (tick.label) }
+        }
+        @for tick in x_ticks {
+            text class="tick mid" x=(place(tick.at)) y=(place(bottom + 19.0)) { (tick.label) }
+        }
+        text class="axis end" x=(right) y=(place(bottom + 38.0)) { (lines.x.title) }
+        @if lines.lines.is_empty() {
+            text class="soft mid" x=(place((left + right) / 2.0)) y=(place((top + bottom) / 2.0)) { "no figures" }
+        }
+    }
+}
+
+fn limits(lines: &Lines, plot: &Plot) -> Markup {
+    let [left, right] = [plot.left, plot.right].map(place);
+    html! {
+        @for limit in lines.limits.iter().filter(|limit| lines.y.kind.takes(limit.y)) {
+            @let y = place(plot.y.at(limit.y));
+            path class="limit" d={ "M" (left) " " (y) "H" (right) } {}
+            text class="soft" x=(place(left + 4.0)) y=(place(y - 5.0)) { (limit.name) }
+        }
+    }
+}
+
+/// The points of a line that have a place, by their indices.
+fn visible<'a>(
+    line: &'a Line,
+    lines: &'a Lines,
+    plot: &'a Plot,
+) -> impl Iterator<Item = (f64, Option<f64>, &'a Point)> {
+    let points = line.points.iter().filter(|point| lines.x.kind.takes(point.x));
+    points.map(|point| {
+        let y = point.y.filter(|&y| lines.y.kind.takes(y)).map(|y| plot.y.at(y));
+        (plot.x.at(point.x), y, point)
+    })
+}
+
+fn drawn(line: &Line, lines: &Lines, plot: &Plot, with_words: bool) -> Markup {
+    let through = |points: &[(f64, f64)]| {
+        let takes = |&&(x, y): &&(f64, f64)| lines.x.kind.takes(x) && lines.y.kind.takes(y);
+        let points = points.iter().filter(takes);
+        path(points.map(|&(x, y)| (plot.x.at(x), Some(plot.y.at(y)))))
+    };
+    let joined = match &line.curve {
+        Some(curve) => through(curve),
+        None => path(visible(line, lines, plot).map(|(x, y, _)| (x, y))),
+    };
+    let thin = through(&line.thin);
+    let intervals = intervals(line, lines, plot);
+    html! {
+        @if !thin.is_empty() { path class="thin" d=(thin) {} }
+        path class="line" d=(joined) {}
+        @if !intervals.is_empty() { path class="interval" d=(intervals) {} }
+        @for (x, y, point) in visible(line, lines, plot) {
+            @if let Some(y) = y { (marked(line, lines, point, x, y, with_words)) }
+        }
+    }
+}
+
+fn marked(line: &Line, lines: &Lines, point: &Point, x: f64, y: f64, with_words: bool) -> Markup {
+    if !with_words {
+        // The same words stand in the other drawing of the figure, in the same order.
+        return marker(line.style, x, y, point.hollow);
+    }
+    html! {
+        use class=[point.hollow.then_some("hollow")] href=(line.style.marker()) x=(place(x)) y=(place(y)) {
+            title { (line.name) "\n" (point.label) ": " (point.text) " " (lines.y.unit) }
+        }
+    }
+}
+
+/// A line through places; where one is missing, it begins again.
+fn path(places: impl Iterator<Item = (f64, Option<f64>)>) -> String {
+    let mut path = String::new();
+    let mut down = false;
+    for (x, y) in places {
+        if let Some(y) = y {
+            let command = if down { 'L' } else { 'M' };
+            let _ = write!(path, "{command}{} {}", place(x), place(y));
+        }
+        down = y.is_some();
+    }
+    path
+}
+
+/// Bars of intervals; what hides behind its marker is left out.
+fn intervals(line: &Line, lines: &Lines, plot: &Plot) -> String {
+    let mut path = String::new();
+    for (x, _, point) in visible(line, lines, plot) {
+        let Some([low, high]) = point.interval else { continue };
+        if !lines.y.kind.takes(low) || !lines.y.kind.takes(high) {
+            continue;
+        }
+        let (low, high) = (plot.y.at(low), plot.y.at(high));
+        if low - high < 2.0 {
+            continue;
+        }
+        let (left, low, high) = (place(x - CAP), place(low), place(high));
+        let cap = 2.0 * CAP;
+        let _ = write!(path, "M{left} {low}h{cap}M{} {low}V{high}M{left} {high}h{cap}", place(x));
+    }
+    path
+}
+
+fn names_width(lines: &Lines) -> f64 {
+    let names = lines.lines.iter().map(|line| text_width(&line.name, FONT));
+    names.fold(0.0, f64::max).min(190.0)
+}
+
+/// The name of each line at its end, moved apart where ends are close.
+fn names_beside(lines: &Lines, plot: &Plot, width: f64) -> Markup {
+    let mut ends: Vec<_> = lines
+        .lines
+        .iter()
+        .enumerate()
+        .filter_map(|(index, line)| {
+            let (x, y) = end(line, lines, plot)?;
+            Some((index, line, x, y))
+        })
+        .collect();
+    ends.sort_by(|one, other| one.3.total_cmp(&other.3));
+    let wished: Vec<f64> = ends.iter().map(|end| end.3).collect();
+    let places = apart(&wished, plot.top + 4.0, plot.bottom);
+    let from = place(plot.right + 18.0);
+    html! {
+        @for ((index, line, x, y), at) in ends.into_iter().zip(places) {
+            g class={ "s " (line.style.class()) } data-s=(index) {
+                path class="leader" d={
+                    "M" (place(x + 5.0)) " " (place(y)) "L" (place(from - 4.0)) " " (place(at))
+                } {}
+                text x=(from) y=(place(at + 4.0)) { (fitted(&line.name, FONT, width + 2.0)) }
+            }
+        }
+    }
+}
+
+/// Where a line ends.
+fn end(line: &Line, lines: &Lines, plot: &Plot) -> Option<(f64, f64)> {
+    let curve = line.curve.as_ref().and_then(|curve| curve.last());
+    let curve = curve.filter(|(x, y)| lines.x.kind.takes(*x) && lines.y.kind.takes(*y));
+    let points = || visible(line, lines, plot).filter_map(|(x, y, _)| Some((x, y?)));
+    curve.map(|&(x, y)| (plot.x.at(x), plot.y.at(y))).or_else(|| points().last())
+}
+
+/// Ascending places as near to those that are `wished` as can be, a line of text apart.
+fn apart(wished: &[f64], top: f64, bottom: f64) -> Vec<f64> {
+    let mut places: Vec<f64> = Vec::with_capacity(wished.len());
+    for &wish in wished {
+        let least = places.last().map_or(top, |above| above + LINE_OF_TEXT);
+        places.push(wish.max(least));
+    }
+    let mut most = bottom;
+    for place in places.iter_mut().rev() {
+        *place = place.min(most);
+        most = *place - LINE_OF_TEXT;
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_touch_and_stay_on_the_paper() {
+        let places = apart(&[50.0, 51.0, 52.0, 300.0, 301.0], 30.0, 300.0);
+        assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= LINE_OF_TEXT), "{places:?}");
+        assert!(places.iter().all(|place| (30.0..=300.0).contains(place)), "{places:?}");
+        assert_eq!(apart(&[40.0, 100.0], 30.0, 300.0), [40.0, 100.0]);
+    }
+
+    #[test]
+    fn a_line_is_broken_where_there_is_no_figure() {
+        let places = [(0.0, Some(1.0)), (1.0, None), (2.0, Some(3.0)), (3.0, Some(4.06))];
+        assert_eq!(path(places.into_iter()), "M0 1M2 3L3 4.1");
+    }
+}
