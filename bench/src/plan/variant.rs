@@ -120,8 +120,12 @@ fn has_connections(transport: &TransportName, pattern: Pattern) -> bool {
 
 /// Each of its messages has an answer of its own, and both sides are seen at work.
 fn has_phases(transport: &TransportName, pattern: Pattern) -> bool {
-    operation(transport).is_none()
-        && matches!(pattern, Pattern::Latency | Pattern::Calls | Pattern::Ps)
+    match pattern {
+        Pattern::Latency | Pattern::Calls | Pattern::Ps => operation(transport).is_none(),
+        // Over TCP a place in the stream tells a call, which is of one size then.
+        Pattern::TensorPush | Pattern::TensorFetch => matches!(transport, TransportName::Grpc(..)),
+        _ => false,
+    }
 }
 
 /// It decides how many messages are under way.

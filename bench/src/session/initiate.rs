@@ -398,9 +398,8 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
             settings.insert("established connections".to_owned(), client.connections.to_string());
         }
         let phases = slice.phases.map(|one_in| {
-            let transport = &slice.cell.transport;
             let (calls, contradictory) =
-                sampled(transport, &marked, &observation.marked, &self.clock);
+                sampled(&slice.cell, &marked, &observation.marked, &self.clock);
             SlicePhases { one_in, calls, contradictory }
         });
         Ok(SliceRecord {

@@ -226,7 +226,7 @@ fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, Tran
             (TransportName::Grpc(kind, _), Offer::Tcp(wish)) if cell.pattern.is_of_tensors() => {
                 let payload = payload.clone();
                 let (responder, answer) =
-                    GrpcTensorResponder::listen(cell, *kind, *depth, payload, wish, index)?;
+                    GrpcTensorResponder::listen(cell, *kind, *depth, payload, wish, index, marks)?;
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
                 (answer, path, Box::new(responder))
             }

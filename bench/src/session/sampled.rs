@@ -6,7 +6,11 @@ use std::{fmt, net::SocketAddr};
 use fabricbench_grpc::marks::{CallMarks, Mark};
 use serde::{Deserialize, Serialize};
 
-use crate::{clock::Clock, plan::TransportName, transport::MarkedConnection};
+use crate::{
+    clock::Clock,
+    plan::{Cell, Pattern, TransportName},
+    transport::MarkedConnection,
+};
 
 /// A border between stages: a mark, and the stage that ends with it.
 type Border = (Mark, &'static str);
@@ -38,6 +42,13 @@ const SERVER: [Border; 10] = [
     (Mark::WriteBegin, "queue"),
     (Mark::WriteEnd, "write"),
 ];
+
+/// The same of a call whose tensors are assigned on the server, which is all that its handler does.
+const ASSIGNING_SERVER: [Border; 10] = {
+    let mut borders = SERVER;
+    borders[5] = (Mark::HandlerEnd, "assign");
+    borders
+};
 
 /// The client's side of a call over TCP.
 const TCP_CLIENT: [Border; 6] = [
@@ -235,16 +246,19 @@ fn phases(borders: &'static [Border], at: impl Fn(Mark) -> Option<u64>) -> Optio
     (!spans.is_empty()).then_some(spans)
 }
 
-/// The marked calls of a slice over `transport`, and how many of the client's marks contradict one another:
+/// The marked calls of a slice of `cell`, and how many of the client's marks contradict one another:
 /// those are left out. `here` are the client's marks by `clock`, `there` the server's.
 pub(super) fn sampled(
-    transport: &TransportName,
+    cell: &Cell,
     here: &[MarkedConnection],
     there: &[ServedConnection],
     clock: &impl Clock,
 ) -> (Vec<SampledCall>, u64) {
-    let (client, server): (&'static [Border], &'static [Border]) = match transport {
+    let assigns = cell.pattern == Pattern::TensorPush
+        && cell.tensors.as_ref().is_some_and(|tensors| tensors.assign);
+    let (client, server): (&'static [Border], &'static [Border]) = match &cell.transport {
         TransportName::Tcp(_) => (&TCP_CLIENT, &TCP_SERVER),
+        _ if assigns => (&CLIENT, &ASSIGNING_SERVER),
         TransportName::Grpc(..) | TransportName::Verbs(_) => (&CLIENT, &SERVER),
     };
     let now = clock.now();
@@ -327,6 +341,10 @@ mod tests {
         spans.iter().map(|(phase, _)| phase.to_string()).collect()
     }
 
+    fn cell(transport: &str) -> Cell {
+        Cell::new(transport.parse().unwrap(), Pattern::Calls, 8)
+    }
+
     fn of(
         transport: &str,
         here: &[MarkedConnection],
@@ -334,7 +352,7 @@ mod tests {
     ) -> (Vec<SampledCall>, u64) {
         let clock = VirtualClock::default();
         clock.advance(NOW);
-        sampled(&transport.parse().unwrap(), here, &told(there, &clock), &clock)
+        sampled(&cell(transport), here, &told(there, &clock), &clock)
     }
 
     #[test]
@@ -422,7 +440,7 @@ mod tests {
             let client = SocketAddr::from(([127, 0, 0, 1], 1));
             let there = [ServedConnection { client, calls: vec![served] }];
             let here = [connection(1, vec![marks(1, &CLIENT, 1000, &[])])];
-            let (calls, _) = sampled(&"grpc@lo".parse().unwrap(), &here, &there, &clock);
+            let (calls, _) = sampled(&cell("grpc@lo"), &here, &there, &clock);
             assert_eq!(calls.len(), 1);
             calls[0].server.as_ref().map(Served::whole)
         };

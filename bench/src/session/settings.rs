@@ -72,7 +72,8 @@ impl Settings {
             let Cell { transport, pattern, .. } = cell;
             return Some(format!(
                 "--phases: {transport} in the pattern {pattern} has no calls whose phases are seen, which gRPC \
-                 and TCP have in the patterns latency, calls and ps; name those, or give --sweep phases=yes, \
+                 and TCP have in the patterns latency, calls and ps, and gRPC in those of tensors; name those, \
+                 or give --sweep phases=yes, \
                  which leaves others as they are"
             ));
         }

@@ -326,12 +326,12 @@ impl Initiator for GrpcInitiator {
 }
 
 /// What was marked on the connections of `clients`.
-fn marks(clients: &[Client]) -> Vec<MarkedConnection> {
+fn marks<'a>(clients: impl IntoIterator<Item = &'a Client>) -> Vec<MarkedConnection> {
     let marked = |client: &Client| {
         let calls = client.marks()?.take();
         Some(MarkedConnection { client: client.local_addr(), calls })
     };
-    clients.iter().filter_map(marked).collect()
+    clients.into_iter().filter_map(marked).collect()
 }
 
 /// The message of `cell`, in the buffers that it is made of.

@@ -116,6 +116,38 @@ fn phases_add_up_over_every_transport_and_are_of_the_same_calls_on_both_sides() 
     }
 }
 
+/// Calls of tensors have phases over gRPC, and a server that assigns says how long that takes: about what
+/// the replies tell of it.
+#[test]
+fn the_assignment_of_tensors_is_a_phase() {
+    let plan = "run --format json --transport grpc@loopback,grpc-lean@loopback \
+                --pattern tensor --model resnet-50 -n 3 --rounds 1 -t 2 --servers 2 --assign \
+                --phases 2";
+    let document = Document::read(&run(plan).quietly(0).stdout);
+    for cell in document.cells() {
+        measured(cell);
+        let phases = &cell["phases"];
+        assert!(phases["contradictory"].is_null(), "{phases}");
+        // Half of 161 tensors in each of 3 steps, less what is at the ends.
+        assert!((225..=245).contains(&phases["samples"].as_u64().unwrap()), "{phases}");
+        served(cell);
+        let server = phases["server"]["phases"].as_array().unwrap();
+        let handler = &server[names(&phases["server"]["phases"])
+            .iter()
+            .position(|name| matches!(*name, "assign" | "handler"))
+            .unwrap()];
+        if cell["pattern"] == "tensor-push" {
+            assert_eq!(handler["name"], "assign");
+            // In replies is the sum over a step's calls, 161 on both servers together.
+            let told = number(&cell["tensors"]["assign"]["mean"]) / 161.0;
+            let marked = number(&handler["mean"]);
+            assert!((0.3..3.0).contains(&(marked / told)), "{marked} of {told} ns: {cell}");
+        } else {
+            assert_eq!(handler["name"], "handler");
+        }
+    }
+}
+
 #[test]
 fn what_is_not_seen_is_joined_and_said() {
     let plan = "run --transport grpc@loopback --pattern latency,calls -s 1000 -n 200 --rounds 1 -t 4 \

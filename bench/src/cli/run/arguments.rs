@@ -269,6 +269,7 @@ pub(super) enum PatternName {
     /// Ping-pong
     Latency,
     /// Push, confirmed by the receiver
+    #[value(alias = "push", alias = "bw")]
     Bandwidth,
     /// Push in both directions at once
     Bidirectional,

@@ -147,8 +147,7 @@ impl Responder for GrpcResponder {
         }
         let observer = Arc::new(observer.reply_with(self.reply.clone()));
         self.bound.serve(observer.clone(), stop)?;
-        let marked = observer.take_marks().into_iter();
-        self.marks.keep(marked.map(|(client, calls)| MarkedConnection { client, calls }));
+        keep_marks(&self.marks, &observer);
         let counts = match self.pattern {
             Pattern::Latency => observer.echoed(),
             Pattern::Calls | Pattern::Ps => observer.called(),
@@ -164,6 +163,12 @@ impl Responder for GrpcResponder {
         let (messages, bytes) = (counts.messages, counts.bytes);
         Ok(Received { returned, messages, bytes, verified, corrupt })
     }
+}
+
+/// Leaves in `marks` what `observer` has marked.
+pub(super) fn keep_marks(marks: &ServerMarks, observer: &Observer) {
+    let marked = observer.take_marks().into_iter();
+    marks.keep(marked.map(|(client, calls)| MarkedConnection { client, calls }));
 }
 
 /// Copies `message` to its place; of one that is longer, as much as there is room for.

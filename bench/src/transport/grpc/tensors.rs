@@ -17,13 +17,17 @@ use futures_util::{
 };
 use tokio::runtime::Runtime;
 
-use super::{GrpcOpening, drive, failed, responder::Bound, tuning};
+use super::{
+    GrpcOpening, drive, failed, marks,
+    responder::{Bound, keep_marks},
+    tuning,
+};
 use crate::{
     plan::{Cell, GrpcTuning, Payload},
     stats::Histogram,
     transport::{
-        Answer, Completed, Initiator, Operation, Patience, Received, Responder, StopSignal,
-        TcpEndpoint, TransportError,
+        Answer, Completed, Initiator, MarkedConnection, Marking, Operation, Patience, Received,
+        Responder, ServerMarks, StopSignal, TcpEndpoint, TransportError,
         tensors::{Replies, Steps, Store},
     },
 };
@@ -150,6 +154,10 @@ impl Initiator for GrpcTensors {
         self.replies.assigned()
     }
 
+    fn marks(&self) -> Vec<MarkedConnection> {
+        marks(self.servers.iter().map(|server| &server.client))
+    }
+
     fn settings(&self) -> BTreeMap<String, String> {
         self.settings.clone()
     }
@@ -197,10 +205,15 @@ fn reap(
 pub struct GrpcTensorResponder {
     bound: Bound,
     store: Store,
+    // How calls are marked, so many of them in flight on a connection, and where marks are left.
+    marking: Option<Marking>,
+    in_flight: u32,
+    marks: ServerMarks,
 }
 
 impl GrpcTensorResponder {
     /// Listens on the interface and address that were asked for, as parameter server number `server`.
+    /// What it marks goes to `marks`.
     ///
     /// # Errors
     /// There is no such interface or address here, no port is free, a call is too large, or there is no
@@ -212,10 +225,13 @@ impl GrpcTensorResponder {
         payload: Payload,
         wish: &TcpEndpoint,
         server: usize,
+        marks: &ServerMarks,
     ) -> Result<(Self, Answer), TransportError> {
         let tuning = tuning(kind, wish.grpc.serialized, cell.largest_message(), depth)?;
         let (bound, answer) = Bound::listen(&tuning, wish)?;
-        Ok((Self { bound, store: Store::new(cell, server, payload)? }, answer))
+        let marking = wish.one_in.map(|one_in| marks.marking(one_in, payload.seed()));
+        let (store, marks) = (Store::new(cell, server, payload)?, marks.clone());
+        Ok((Self { bound, store, marking, in_flight: depth, marks }, answer))
     }
 }
 
@@ -229,8 +245,13 @@ impl Responder for GrpcTensorResponder {
                 Err(error) => Err(error.to_string()),
             }
         };
-        let observer = Arc::new(Observer::new().answer_with(answer));
-        self.bound.serve(observer, stop)?;
+        let mut observer = Observer::new().answer_with(answer);
+        if let Some(marking) = &self.marking {
+            observer = observer.mark_with(marking.sampling(), self.in_flight, marking.clock());
+        }
+        let observer = Arc::new(observer);
+        self.bound.serve(observer.clone(), stop)?;
+        keep_marks(&self.marks, &observer);
         Ok(store.received())
     }
 }
