@@ -141,7 +141,7 @@ async fn serve_tonic(
     if let Some(http2) = shared.tuning.http2() {
         builder = builder
             .initial_stream_window_size(http2.window)
-            .initial_connection_window_size(http2.window)
+            .initial_connection_window_size(http2.connection_window)
             .max_frame_size(http2.frame);
     }
     if let Some(identity) = identity {

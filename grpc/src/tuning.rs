@@ -27,6 +27,11 @@ const SERVICE_MESSAGE: u64 = 64;
 /// further ahead, and the receiver finds the bytes no longer in the cache.
 const MIN_WINDOW: u64 = 2 << 20;
 
+/// h2 0.4 charges what a DATA frame of fewer bytes than this lacks to a budget of the connection until the
+/// frame is consumed, and closes the connection (ENHANCE_YOUR_CALM) when that is spent. The budget is half
+/// of the connection's window, and neither hyper nor tonic passes on another.
+const SMALL_FRAME: u64 = 256;
+
 /// DATA frames of up to 1 MiB; HTTP/2 allows 16 KiB, its default, to 16 MiB - 1. Every frame costs
 /// a `writev`, and a buffer at the receiver. On loopback the processor time for each byte fell up
 /// to this size, and the latency of large messages was the same from 128 KiB on.
@@ -205,7 +210,7 @@ impl Tuning {
                 },
                 Setting {
                     name: "HTTP/2 connection window, B",
-                    value: http2.window.to_string(),
+                    value: http2.connection_window.to_string(),
                     tonic_default: "client 5242880, server 1048576",
                 },
                 Setting {
@@ -268,9 +273,12 @@ impl Tuning {
                 .framed()
                 .saturating_mul(u64::from(self.in_flight))
                 .clamp(MIN_WINDOW, u64::from(MAX_WINDOW));
+            // As many frames of one small message each as a stream's window admits.
+            let small = window / self.framed() * SMALL_FRAME.saturating_sub(self.framed());
+            let connection = (2 * small).clamp(window, u64::from(MAX_WINDOW));
             // Clamped to 31 bits.
-            let window = window as u32;
-            Http2 { window, frame: self.frame() }
+            let (window, connection_window) = (window as u32, connection as u32);
+            Http2 { window, connection_window, frame: self.frame() }
         })
     }
 
@@ -346,8 +354,10 @@ impl Tuning {
 /// HTTP/2 settings, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Http2 {
-    /// Flow-control window of a stream, and of the connection.
+    /// Flow-control window of a stream.
     pub(crate) window: u32,
+    /// That of the connection: what streams hold back is bounded by their own.
+    pub(crate) connection_window: u32,
     /// SETTINGS_MAX_FRAME_SIZE: the largest frame this side accepts.
     pub(crate) frame: u32,
 }
@@ -393,6 +403,9 @@ mod tests {
             // RFC 9113, section 6.5.2.
             assert!((1 << 14..1 << 24).contains(&http2.frame));
             assert_eq!(value(&tuning, "HTTP/2 stream window"), Some(http2.window.to_string()));
+            assert!((http2.window..=MAX_WINDOW).contains(&http2.connection_window));
+            let connection = value(&tuning, "HTTP/2 connection window");
+            assert_eq!(connection, Some(http2.connection_window.to_string()));
         }
     }
 

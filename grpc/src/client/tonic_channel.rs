@@ -56,7 +56,7 @@ impl TonicChannel {
         if let Some(http2) = tuning.http2() {
             endpoint = endpoint
                 .initial_stream_window_size(http2.window)
-                .initial_connection_window_size(http2.window)
+                .initial_connection_window_size(http2.connection_window)
                 .max_frame_size(http2.frame);
         }
         let marks = stream.recorder().cloned();

@@ -54,7 +54,7 @@ impl Connection {
         if let Some(http2) = tuning.http2() {
             builder
                 .initial_window_size(http2.window)
-                .initial_connection_window_size(http2.window)
+                .initial_connection_window_size(http2.connection_window)
                 .max_frame_size(http2.frame);
         }
         let marks = stream.recorder().cloned();

@@ -67,7 +67,7 @@ async fn connection(stream: AcceptedStream, shared: Arc<Shared>, mut ended: watc
     if let Some(http2) = shared.tuning.http2() {
         builder
             .initial_window_size(http2.window)
-            .initial_connection_window_size(http2.window)
+            .initial_connection_window_size(http2.connection_window)
             .max_frame_size(http2.frame);
     }
     let Ok(mut http2) = builder.handshake::<_, Pieces>(stream).await else { return };

@@ -1,9 +1,14 @@
 //! What goes in comes out, whatever its size, over each stack, over IPv4 and IPv6.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, Condvar, LazyLock, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
-use fabricbench_grpc::{Client, ConnectOptions, Error, ListenOptions, Message, Observer, Tuning};
+use fabricbench_grpc::{
+    Client, ConnectOptions, Error, ListenOptions, Message, Observer, Server, Tuning,
+};
+use tokio::{runtime::Builder, sync::oneshot, task::yield_now, time::sleep};
 
 use crate::support::{Running, run};
 
@@ -368,4 +373,47 @@ fn many_calls_share_a_connection() {
         }
     });
     assert_eq!(server.observer.accepted(), 1);
+}
+
+/// A server that is slower than what comes holds frames of one small message each, which HTTP/2's library
+/// takes for an attack if there are many.
+#[test]
+fn small_messages_that_wait_in_frames_of_their_own_end_no_connection() {
+    const MESSAGES: u64 = 20_000;
+    for tuning in [Tuning::tuned(64, 1).unwrap(), Tuning::lean(64, 1).unwrap()] {
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let observer = {
+            let gate = gate.clone();
+            Arc::new(Observer::new().check_with(move |_: &[u8]| {
+                let open = gate.0.lock().unwrap();
+                drop(gate.1.wait_while(open, |open| !*open).unwrap());
+                true
+            }))
+        };
+        let options = ListenOptions::new("127.0.0.1:0".parse().unwrap());
+        let server = Server::bind(&options, &tuning).unwrap();
+        let address = server.local_addr();
+        let (stop, stopped) = oneshot::channel::<()>();
+        // A handler that stands still holds up one of its threads, and the connection goes on.
+        let serving = thread::spawn(move || {
+            let runtime =
+                Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(server.serve(observer, async move { stopped.await.unwrap_or(()) }))
+        });
+        run(async {
+            let client = Client::connect(&ConnectOptions::new(address), &tuning).await.unwrap();
+            let mut push = client.push();
+            for _ in 0..MESSAGES {
+                push.send(pattern(64)).await.unwrap();
+                // Else it is gathered with the next.
+                yield_now().await;
+            }
+            sleep(Duration::from_millis(300)).await;
+            *gate.0.lock().unwrap() = true;
+            gate.1.notify_all();
+            assert_eq!(push.finish().await.unwrap().messages, MESSAGES);
+        });
+        drop(stop);
+        serving.join().unwrap().unwrap();
+    }
 }
