@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::{
     histogram::{Quantile, needed},
-    interval::{Interval, median_ranks},
+    interval::{Interval, median_ranks, quantile_ranks},
 };
 
 /// Characters of the longest text that is read: more than a histogram of three digits over an hour can have.
@@ -99,12 +99,19 @@ impl Distribution {
         Some(Interval { low: self.at_rank(low)?, high: self.at_rank(high)? })
     }
 
+    /// The confidence interval of the quantile `q` from order statistics; see [`quantile_ranks`].
+    #[must_use]
+    pub fn quantile_interval(&self, q: f64, z: f64) -> Option<Interval<u64>> {
+        let (low, high) = quantile_ranks(self.len(), q, z)?;
+        Some(Interval { low: self.at_rank(low)?, high: self.at_rank(high)? })
+    }
+
     /// Each value that occurs, with how many samples are no larger, in ascending order.
     pub fn cumulated(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.cumulated.iter().copied()
     }
 
-    fn at_rank(&self, rank: u64) -> Option<u64> {
+    pub(super) fn at_rank(&self, rank: u64) -> Option<u64> {
         let at = self.cumulated.partition_point(|&(_, seen)| seen < rank);
         self.cumulated.get(at).or(self.cumulated.last()).map(|&(value, _)| value)
     }

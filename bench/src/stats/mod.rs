@@ -1,11 +1,17 @@
 //! Statistics of what was measured. Pure functions of their input: no clock, no input, no output.
 
 mod distribution;
+mod extremes;
 mod histogram;
 mod interval;
+mod ratio;
 mod rounds;
+mod student;
 
 pub use distribution::{Distribution, DistributionError};
+pub use extremes::{reach_of_largest, reach_of_smallest};
 pub use histogram::{Histogram, Quantile};
-pub use interval::{Interval, median_interval, median_of, median_ranks};
+pub use interval::{Interval, median_interval, median_of, median_ranks, quantile_ranks};
+pub use ratio::{Estimate, Ratio, Reach, Scatter, Z_95};
 pub use rounds::{LEAST_ROUNDS, relative_half_width, rounds_interval_95};
+pub use student::t_95;
