@@ -8,11 +8,12 @@
 //! | 5 | [`control`]: the conversation between client and server; [`run`]: a plan, carried out; [`diagnosis`]: what the figures of one path mean; [`suite`]: a published suite, beside what was published; [`html`]: results as a page and as figures |
 //! | 4 | [`session`]: a cell, a transport and a loop meet |
 //! | 3 | [`engine`]: the measuring loops |
-//! | 2 | [`transport`]: how a message travels; [`observe`]: what the machine did meanwhile |
+//! | 2 | [`transport`]: how a message travels; [`observe`]: what the machine did meanwhile; [`comparison`]: results beside each other |
 //! | 1 | [`plan`], [`stats`], [`clock`], [`report`], and the crates of the three backends |
 
 pub mod cli;
 pub mod clock;
+pub mod comparison;
 pub mod control;
 pub mod diagnosis;
 pub mod engine;

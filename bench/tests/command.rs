@@ -21,6 +21,8 @@ mod buffers;
 mod calls;
 #[path = "command/clients.rs"]
 mod clients;
+#[path = "command/compare.rs"]
+mod compare;
 #[path = "command/descriptor_limit.rs"]
 mod descriptor_limit;
 #[path = "command/diagnose.rs"]

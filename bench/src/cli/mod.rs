@@ -1,5 +1,6 @@
 //! The `fabricbench` command: arguments in, plan out. A file a subcommand.
 
+mod compare;
 mod diagnose;
 mod grpc;
 mod local_server;
@@ -50,6 +51,8 @@ enum Command {
     Suite(suite::SuiteName),
     /// Show results as a page with figures: one file that needs nothing beside it
     Report(report::ReportArguments),
+    /// Compare results of runs: which figures changed, by how much, and whether that is beyond a limit
+    Compare(compare::CompareArguments),
     /// Show what this host has, and which transports that makes possible
     Probe(probe::ProbeArguments),
     /// List the models whose tensors come with the program
@@ -69,6 +72,10 @@ pub enum Exit {
     Partial,
     /// No cell is measured: 4.
     Nothing,
+    /// A gate of a comparison tripped: 5.
+    Tripped,
+    /// Something could not be compared, or not be held to its gate: 6.
+    NotComparable,
     /// Ended by SIGINT: 130.
     Interrupted,
 }
@@ -83,6 +90,8 @@ impl Exit {
             Self::Usage => 2,
             Self::Partial => 3,
             Self::Nothing => 4,
+            Self::Tripped => 5,
+            Self::NotComparable => 6,
             Self::Interrupted => 130,
         }
     }
@@ -103,6 +112,7 @@ pub fn main() -> ExitCode {
         Command::Diagnose(arguments) => diagnose::diagnose(&arguments),
         Command::Suite(name) => suite::suite(&name),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Compare(arguments) => compare::compare(&arguments),
         Command::Probe(arguments) => probe::probe(&arguments),
         Command::Models(arguments) => models::models(&arguments),
     };

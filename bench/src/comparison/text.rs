@@ -1,0 +1,214 @@
+//! A comparison for a terminal.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::{
+    Basis, CellComparison, CellName, Comparison, Figure, Finding, GateOutcome, GateVerdict,
+    Outcome, Reaching, Source,
+};
+use crate::report::{number::figure as shown, plain};
+
+/// How to read them.
+pub(super) const INTERVALS: &str = "95 % intervals of new/base, from how rounds differ (Welch's t) and from order statistics \
+     of the samples; \"no difference shown\": the interval holds 1";
+
+/// The most names in one line.
+const MOST_NAMES: usize = 4;
+
+/// What differs, the figures beside each other, what was not compared, and the gates.
+#[must_use]
+pub fn text(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for (name, source) in [("base", &comparison.base), ("new", &comparison.new)] {
+        let _ = writeln!(text, "{name}: {}", described(source));
+    }
+    for found in comparison.refusals() {
+        let refused = if comparison.anyway { "compared anyway" } else { "not comparable" };
+        let _ = writeln!(text, "{refused}: {}", reach(found));
+    }
+    for found in comparison.warnings() {
+        let _ = writeln!(text, "differs: {}", reach(found));
+    }
+    if comparison.figures().next().is_some() {
+        let _ = writeln!(text, "\n{}\n\n{INTERVALS}", table(comparison));
+    }
+    let _ = writeln!(text, "\n{}", summary(comparison));
+    for line in notes(comparison) {
+        let _ = writeln!(text, "{line}");
+    }
+    for gate in &comparison.gates {
+        let _ = writeln!(text, "{}", gate_line(gate));
+    }
+    // File names, reasons and settings are what others wrote.
+    let lines: Vec<Cow<'_, str>> = text.lines().map(plain).collect();
+    lines.join("\n") + "\n"
+}
+
+/// A source in a line.
+pub(super) fn described(source: &Source) -> String {
+    let Source { file, fabricbench, hosts, rounds, complete, .. } = source;
+    let mut hosts = hosts.clone();
+    hosts.dedup();
+    let cut = if *complete { "" } else { ", INCOMPLETE: what it has is compared" };
+    format!("{file}: fabricbench {fabricbench}, {}, rounds: {rounds}{cut}", hosts.join(" and "))
+}
+
+/// A difference, and how many cells it is of.
+pub(super) fn reach(found: &Reaching) -> String {
+    match found.cells {
+        None => found.difference.to_string(),
+        Some(1) => format!("{} (1 cell)", found.difference),
+        Some(cells) => format!("{} ({cells} cells)", found.difference),
+    }
+}
+
+/// What a row of figures says, in the order of [`HEADER`].
+pub(super) fn row(name: &CellName, figure: &Figure) -> [String; 7] {
+    let scaled = |value: f64| shown(Some(value / figure.metric.scale()));
+    [
+        name.to_string(),
+        format!("{}, {}", figure.metric, figure.metric.unit()),
+        scaled(figure.base),
+        scaled(figure.new),
+        format!("{:.3}", figure.ratio),
+        figure
+            .interval_95
+            .map_or_else(|| "-".to_owned(), |[low, high]| format!("{low:.3} to {high:.3}")),
+        figure.words(),
+    ]
+}
+
+/// The columns.
+pub(super) const HEADER: [&str; 7] =
+    ["cell", "figure", "base", "new", "new/base", "95 % interval", "shown"];
+
+fn table(comparison: &Comparison) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(HEADER);
+    for (name, figure) in comparison.figures() {
+        table.add_row(row(name, figure));
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if (2..6).contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt()
+}
+
+/// How many figures show what.
+pub(super) fn summary(comparison: &Comparison) -> String {
+    let compared = comparison.figures().count();
+    if compared == 0 {
+        return "nothing was compared".to_owned();
+    }
+    let [slower, faster, none, untested] =
+        [Finding::Slower, Finding::Faster, Finding::NoDifferenceShown, Finding::NotTested]
+            .map(|finding| comparison.found(finding));
+    let mut text = format!(
+        "of {compared} figures: {slower} slower, {faster} faster, {none} with no difference shown"
+    );
+    if untested > 0 {
+        let _ = write!(text, ", {untested} not tested (nothing says how far the ratio may be off)");
+    }
+    // An interval of 95 % leaves out the truth in one of twenty cases.
+    let by_chance = (compared - untested) / 20;
+    if by_chance > 0 {
+        let _ = write!(text, "; about {by_chance} would differ by chance alone");
+    }
+    text
+}
+
+/// What the table does not say.
+pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
+    let mut notes = Vec::new();
+    let by_samples =
+        comparison.figures().filter(|(_, figure)| figure.basis == Some(Basis::Samples)).count();
+    if by_samples > 0 {
+        notes.push(format!(
+            "{by_samples} of the intervals are by samples alone, without two rounds: how much a figure changes \
+             from run to run is not in them; measure with --rounds 3 or more"
+        ));
+    }
+    for (outcome, name) in [
+        (Outcome::Refused, "not comparable"),
+        (Outcome::NotMeasured, "not measured"),
+        (Outcome::OnlyBase, "only in base"),
+        (Outcome::OnlyNew, "only in new"),
+    ] {
+        let cells: Vec<_> =
+            comparison.cells.iter().filter(|cell| cell.outcome == outcome).collect();
+        notes.extend(by_reason(&cells).into_iter().map(|(reason, cells)| {
+            let names = names(cells.iter().map(|cell| &cell.name));
+            match outcome {
+                Outcome::OnlyBase | Outcome::OnlyNew => format!("{name}: {names}"),
+                _ => format!("{name}: {names}: {reason}"),
+            }
+        }));
+    }
+    let compared = comparison.cells.iter().filter(|cell| cell.outcome == Outcome::Compared);
+    let without: Vec<_> = compared.clone().filter(|cell| cell.figures.is_empty()).collect();
+    if !without.is_empty() {
+        let names = names(without.iter().map(|cell| &cell.name));
+        notes.push(format!("no figure that both files have: {names}"));
+    }
+    let unreadable: Vec<_> = compared.filter(|cell| cell.reason.is_some()).collect();
+    notes.extend(by_reason(&unreadable).into_iter().map(|(reason, cells)| {
+        format!("{}: {reason}", names(cells.iter().map(|cell| &cell.name)))
+    }));
+    notes
+}
+
+/// Those with the same reason together, in the order in which they come.
+fn by_reason<'a>(cells: &[&'a CellComparison]) -> Vec<(&'a str, Vec<&'a CellComparison>)> {
+    let mut groups: Vec<(&str, Vec<&CellComparison>)> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for cell in cells {
+        let reason = cell.reason.as_deref().unwrap_or("");
+        let place = *places.entry(reason).or_insert_with(|| {
+            groups.push((reason, Vec::new()));
+            groups.len() - 1
+        });
+        if let Some((_, group)) = groups.get_mut(place) {
+            group.push(cell);
+        }
+    }
+    groups
+}
+
+/// The first few names, and how many more there are.
+pub(super) fn names<'a>(names: impl ExactSizeIterator<Item = &'a CellName>) -> String {
+    let more = names.len().saturating_sub(MOST_NAMES);
+    let first: Vec<_> = names.take(MOST_NAMES).map(ToString::to_string).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", first.join(", "))
+}
+
+/// What became of a gate, in a line.
+pub(super) fn gate_line(outcome: &GateOutcome) -> String {
+    let GateOutcome { gate, verdict, judged, tripped_by, not_judged } = outcome;
+    let unjudged = || {
+        let reason = not_judged.first().map_or("", |(_, reason)| reason.as_str());
+        format!("{}: {reason}", names(not_judged.iter().map(|(name, _)| name)))
+    };
+    match verdict {
+        GateVerdict::Passed => format!("gate passed: {gate} (figures: {judged})"),
+        GateVerdict::Tripped => {
+            let by = names(tripped_by.iter());
+            let rest = if not_judged.is_empty() {
+                String::new()
+            } else {
+                format!("; not judged: {}", unjudged())
+            };
+            format!("gate TRIPPED: {gate} by {} of {judged}: {by}{rest}", tripped_by.len())
+        }
+        GateVerdict::NotJudged => format!("gate not judged: {gate}: {}", unjudged()),
+        GateVerdict::NamesNothing => {
+            format!("gate names nothing: {gate}: no cell of either file has such a figure")
+        }
+    }
+}
