@@ -4,6 +4,8 @@
 
 #[path = "pacing/budget.rs"]
 mod budget;
+#[path = "pacing/drift.rs"]
+mod drift;
 #[path = "pacing/precision.rs"]
 mod precision;
 #[path = "pacing/scripted.rs"]

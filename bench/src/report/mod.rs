@@ -22,10 +22,10 @@ pub use perftest::{PerftestColumns, perftest};
 pub use phases::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPeer};
 pub use plain::{plain, plain_throughout};
 pub use schema::{
-    Absent, AdviceRecord, CellRecord, CellSettings, Counters, CpuCost, Document, Environment,
-    EstimateRecord, HistogramRecord, Latency, LatencyKind, LatencySplit, LoadRecord, Loss, Memory,
-    Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord, SCHEMA, Side, Status, Stopped,
-    StoppedBy, Throughput,
+    Absent, AdviceRecord, CellRecord, CellSettings, Counters, CpuCost, Document, DriftRecord,
+    Environment, EstimateRecord, HistogramRecord, Latency, LatencyKind, LatencySplit, LoadRecord,
+    Loss, Memory, Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord, SCHEMA, Side,
+    Status, Stopped, StoppedBy, Throughput,
 };
 pub use table::table;
 pub use tcp::{Spread, TcpRecord, TcpSide};

@@ -324,6 +324,7 @@ mod tests {
             memory: None,
             payload: None,
             loss: None,
+            failed_checks: Vec::new(),
             stopped: None,
             settings: Some(CellSettings {
                 depth: None,
@@ -360,6 +361,7 @@ mod tests {
             client: Environment::default(),
             server: None,
             warnings: Vec::new(),
+            drift: None,
             advice: Vec::new(),
             cells,
         }

@@ -42,11 +42,28 @@ pub struct Document {
     pub server: Option<Environment>,
     /// What a reader must know before believing a figure.
     pub warnings: Vec<String>,
+    /// Whether the machine drifted during the run; absent with fewer than six cells of three rounds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub drift: Option<DriftRecord>,
     /// What could be set better on the interfaces that carried figures.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub advice: Vec<AdviceRecord>,
     /// The figures.
     pub cells: Vec<CellRecord>,
+}
+
+/// How the last third of the rounds of all cells compares with the first.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DriftRecord {
+    /// Cells with three rounds or more.
+    pub cells: u64,
+    /// Time of a message in the last rounds by that in the first: of each cell the ratio of geometric means, of
+    /// cells the median.
+    pub ratio: f64,
+    /// Its 95 % confidence interval from order statistics.
+    pub interval_95: [f64; 2],
+    /// Whether the interval leaves 1 out, and the ratio is 1 % from it at the least.
+    pub significant: bool,
 }
 
 /// What could be set better on one side.
@@ -242,6 +259,9 @@ pub struct CellRecord {
     /// What was in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<CellSettings>,
+    /// Checks that its figures fail: what cannot be so, in words. Absent where they pass all.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub failed_checks: Vec<String>,
     /// Why it was measured no longer, where a precision was asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stopped: Option<Stopped>,

@@ -341,6 +341,7 @@ mod tests {
             memory: None,
             payload: None,
             loss: None,
+            failed_checks: Vec::new(),
             stopped: None,
             settings: Some(CellSettings {
                 depth: None,
@@ -377,6 +378,7 @@ mod tests {
             client: Environment::default(),
             server: None,
             warnings: Vec::new(),
+            drift: None,
             advice: Vec::new(),
             cells,
         }

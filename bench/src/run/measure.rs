@@ -4,12 +4,14 @@ use std::collections::HashMap;
 
 use super::{
     Rules,
+    checks::line,
     tune::{self, Found},
 };
 use crate::{
     clock::Clock,
     engine::Task,
     plan::{Cell, Stop},
+    report::CellRecord,
     session::{Conversation, Initiating, Slice, SliceError, SliceRecord},
 };
 
@@ -26,6 +28,11 @@ pub trait Measuring {
 
     /// Nanoseconds since some time in the past.
     fn now(&self) -> u64;
+
+    /// What the hardware of a cell's path carries, in bytes a second; `None` where none states it.
+    fn line(&self, _cell: &CellRecord) -> Option<f64> {
+        None
+    }
 }
 
 /// This host, and a server.
@@ -90,6 +97,10 @@ where
         let mut measured = self.initiating.measure(self.conversation, slice)?;
         measured.settings.insert("tuned".to_owned(), found.text);
         Ok(measured)
+    }
+
+    fn line(&self, cell: &CellRecord) -> Option<f64> {
+        line(cell, &self.initiating.here, &self.initiating.there)
     }
 
     fn now(&self) -> u64 {

@@ -1,6 +1,8 @@
 //! A plan, carried out: slice after slice.
 
 mod advice;
+mod checks;
+mod drift;
 mod figures;
 mod measure;
 mod overload;
@@ -14,6 +16,8 @@ mod tune;
 use std::time::{Duration, Instant};
 
 use advice::advice;
+use checks::{failures, under_way};
+use drift::{drift, drifted, unsteady};
 pub use measure::Measuring;
 use measure::WithServer;
 use overload::overloads;
@@ -28,7 +32,7 @@ use crate::{
     clock::Clock,
     engine::{Order, Task, WarmUp},
     plan::{Cell, Plan},
-    report::{CellRecord, Document, OutputError, ResultFile, Status, StoppedBy},
+    report::{CellRecord, Document, OutputError, ResultFile, StoppedBy},
     session::{Conversation, Initiating, SliceError, SlicePhases, SliceRecord},
     transport::{Patience, StopReason},
 };
@@ -135,6 +139,8 @@ pub fn carry_out(
     let mut ended = Ok(());
     let mut index = 0;
     let mut lacks = false;
+    // Operations under way in closed loops, by cell.
+    let mut depths = vec![None; plan.cells.len()];
     'rounds: while pace.begin_round(since(measuring, start)) {
         if let Some(lacking) = pace.lacking(since(measuring, start)).filter(|_| !lacks) {
             lacks = true;
@@ -168,6 +174,9 @@ pub fn carry_out(
             });
             index += 1;
             let measured = measuring.measure(cell, &mut slice);
+            if let Some(depth) = depths.get_mut(cell) {
+                *depth = under_way(&slice);
+            }
             let stopped = match &measured {
                 Err(SliceError::Stopped(reason)) => Some(reason.clone()),
                 _ => None,
@@ -214,7 +223,13 @@ pub fn carry_out(
         }
     }
     document.measured_s = Some(since(measuring, start).as_secs_f64());
+    for (record, depth) in document.cells.iter_mut().zip(depths) {
+        record.failed_checks = checks::failed(record, depth, measuring.line(record));
+    }
+    document.drift = drift(&document.cells);
+    document.warnings.extend(failures(&document.cells));
     document.warnings.extend(unsteady(&document.cells));
+    document.warnings.extend(document.drift.as_ref().and_then(drifted));
     document.warnings.extend(troubles(&document.cells));
     document.warnings.extend(overloads(&document.cells));
     ended
@@ -244,53 +259,4 @@ pub fn unmeasured(plan: &Plan, reason: &str) -> Vec<CellRecord> {
         record
     };
     plan.cells.iter().map(cell).collect()
-}
-
-/// Rounds of one cell that differ by more than this are worth a warning.
-const UNSTEADY: f64 = 2.0;
-
-/// A warning if the machine was not steady: a reader should then repeat the run on a quiet one.
-fn unsteady(cells: &[CellRecord]) -> Option<String> {
-    let spread = |cell: &CellRecord| {
-        // Time per message, which every pattern has.
-        let times = cell
-            .rounds
-            .iter()
-            .filter(|round| round.messages > 0)
-            .map(|round| round.elapsed_ns as f64 / round.messages as f64);
-        let (low, high) = times
-            .fold((f64::INFINITY, 0.0_f64), |(low, high), time| (time.min(low), time.max(high)));
-        high / low
-    };
-    let measured = cells.iter().filter(|cell| cell.status == Status::Measured).count();
-    let count = cells
-        .iter()
-        .filter(|cell| cell.status == Status::Measured && spread(cell) > UNSTEADY)
-        .count();
-    (count > 0).then(|| {
-        format!(
-            "in {count} of {measured} cells the rounds differ by more than a factor of {UNSTEADY} \
-             (`rounds` in the document): the machine was not steady; repeat on a quiet one"
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{plan::Pattern, report::RoundRecord};
-
-    #[test]
-    fn rounds_that_differ_are_told() {
-        let cell = Cell::new("verbs-send".parse().unwrap(), Pattern::Latency, 1);
-        let mut record = Tally::new(cell).record();
-        let round = |round, elapsed_ns| RoundRecord { round, messages: 10, elapsed_ns, p50: None };
-        record.status = Status::Measured;
-        record.rounds = vec![round(0, 1000), round(1, 1900)];
-        assert_eq!(unsteady(&[record.clone()]), None);
-        record.rounds.push(round(2, 2100));
-        assert!(unsteady(&[record.clone()]).unwrap().starts_with("in 1 of 1 cells"));
-        record.status = Status::Failed;
-        assert_eq!(unsteady(&[record]), None);
-    }
 }

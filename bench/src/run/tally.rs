@@ -215,6 +215,7 @@ impl Tally {
             payload: None,
             loss: None,
             settings: None,
+            failed_checks: Vec::new(),
             stopped: None,
             rounds: Vec::new(),
         };

@@ -190,6 +190,7 @@ pub fn run(plan: &Plan, measuring: &mut impl Measuring) -> (Document, Told) {
         client: Environment::default(),
         server: None,
         warnings: Vec::new(),
+        drift: None,
         advice: Vec::new(),
         cells: Vec::new(),
     };

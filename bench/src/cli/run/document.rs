@@ -95,6 +95,7 @@ pub(in crate::cli) fn document(arguments: &RunArguments, plan: &Plan, here: &Hos
         client: here.environment.clone(),
         server: None,
         warnings: Vec::new(),
+        drift: None,
         advice: Vec::new(),
         // For who finds the document of a process that was killed.
         cells: unmeasured(plan, "the run ended before it began"),
