@@ -33,7 +33,8 @@ pub struct OpenRecord {
     pub warm_up: u64,
     /// Calls that were timed, all of which were answered.
     pub timed: u64,
-    /// From the start of the schedule to the last reply, in nanoseconds.
+    /// From the start of the schedule to its end, which is when one more call would have begun, or to the
+    /// last reply if that is later; in nanoseconds.
     pub elapsed: u64,
     /// The clock at both ends of that time.
     pub span: (u64, u64),
@@ -120,9 +121,10 @@ pub fn measure_open<I: Initiator, C: Clock>(
     // When calls were last found due without room for them, and when there was last nothing to wait for.
     let (mut full, mut progress) = (None, 0);
     let start = clock.now();
-    let mut end = start;
+    let (mut end, mut answered_at) = (start, 0);
     loop {
-        let now = clock.nanoseconds(start, clock.now());
+        let tick = clock.now();
+        let now = clock.nanoseconds(start, tick);
         let is_planned = |submitted: u64, at: u64| match task.stop {
             Stop::Messages(all) => submitted < all,
             Stop::After(time) => {
@@ -159,7 +161,15 @@ pub fn measure_open<I: Initiator, C: Clock>(
         let under_way = depth - free.len();
         borne.most_in_flight = borne.most_in_flight.max(under_way as u64);
         if under_way == 0 {
-            if is_over || !left {
+            if left && is_over {
+                break;
+            }
+            // n calls take n times the time between two: until the last one has begun it is one less, and
+            // the rate would be more than what was offered.
+            if !left && now >= due.end() {
+                if answered_at < due.end() {
+                    end = tick;
+                }
                 break;
             }
             progress = now;
@@ -176,7 +186,7 @@ pub fn measure_open<I: Initiator, C: Clock>(
                 answered += 1;
                 free.push(token);
             }
-            (progress, end) = (now, seen);
+            (progress, answered_at, end) = (now, now, seen);
         }
         let patience = task.patience.0;
         if u128::from(now.saturating_sub(progress)) >= patience.as_nanos() {
@@ -184,7 +194,7 @@ pub fn measure_open<I: Initiator, C: Clock>(
         }
     }
     let elapsed = clock.nanoseconds(start, end);
-    let ending = elapsed.saturating_sub(last_due).saturating_sub(quickest);
+    let ending = answered_at.saturating_sub(last_due).saturating_sub(quickest);
     borne.overloaded = borne.given_up > 0
         || last_held
         || (ending > SHORT && ending as f64 > LONGEST_END * last_due as f64);
@@ -198,6 +208,7 @@ struct Schedule {
     gap: f64,
     /// How many were before, and the phase: of constant arrivals.
     index: f64,
+    phase: f64,
     /// Of Poisson arrivals, with the time of `next`, unrounded.
     random: Option<(SplitMix, f64)>,
 }
@@ -209,9 +220,15 @@ impl Schedule {
             Arrivals::Constant => None,
             Arrivals::Poisson => Some((SplitMix(offered.seed), 0.0)),
         };
-        let mut schedule = Self { next: 0, gap, index: offered.phase - 1.0, random };
+        let mut schedule =
+            Self { next: 0, gap, index: offered.phase - 1.0, phase: offered.phase, random };
         schedule.advance();
         schedule
+    }
+
+    /// When as many calls as were taken have had their time, if none begins after them.
+    fn end(&self) -> u64 {
+        self.next.saturating_sub((self.phase * self.gap) as u64)
     }
 
     fn advance(&mut self) {

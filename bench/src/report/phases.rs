@@ -121,7 +121,9 @@ pub(super) fn phases(document: &Document) -> String {
         let columns: Vec<_> =
             cells.iter().filter_map(|cell| Some((cell.label(), cell.phases.as_ref()?))).collect();
         let title = format!(
-            "phases of {} {}: where a marked call's time goes, in us: median (p99), share of the whole",
+            "phases of {} {}: where a marked call's time goes, in us: median (p99), share of all their time\n\
+             (the client's shares add up to 100 %, medians need not; the server's rows are beside the client's \
+             and not among them;\n of a slice at most 1,024 marked calls are kept, spread over it)",
             of.0, of.1
         );
         let _ = writeln!(text, "{title}");

@@ -9,13 +9,53 @@ pub(super) fn overloads(cells: &[CellRecord]) -> Vec<String> {
         let LoadRecord { offered_per_s, achieved_per_s, held_back, given_up, bound, .. } = load;
         let achieved = achieved_per_s
             .map_or_else(|| "an unknown number".to_owned(), |achieved| format!("{achieved:.0}"));
-        let (label, size) = (cell.label(), cell.size_label());
-        Some(format!(
-            "{label} {} {size}: not sustained: of {offered_per_s:.0} calls a second {achieved} were \
-             answered, {held_back} began late behind {bound} under way and {given_up} never; times say how \
-             far it fell behind and not how long a call takes",
-            cell.pattern
-        ))
+        let name = format!("{} {} {}", cell.label(), cell.pattern, cell.size_label());
+        Some(if *held_back == 0 && *given_up == 0 {
+            format!(
+                "{name}: not sustained in every round: of {offered_per_s:.0} calls a second {achieved} were \
+                 answered, and what was under way when the last one had begun took more than 5 % of its round \
+                 to end: it had piled up, or something stood still just then, which a longer -D tells apart"
+            )
+        } else {
+            format!(
+                "{name}: not sustained: of {offered_per_s:.0} calls a second {achieved} were answered, \
+                 {held_back} began late behind {bound} under way and {given_up} never; times say how far it \
+                 fell behind and not how long a call takes"
+            )
+        })
     };
     cells.iter().filter_map(overload).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        plan::{Arrivals, Cell, Pattern},
+        run::tally::Tally,
+    };
+
+    #[test]
+    fn falling_behind_is_told_from_a_late_end() {
+        let load = |held_back, given_up, sustained| LoadRecord {
+            arrivals: Arrivals::Constant,
+            offered_per_s: 200.0,
+            achieved_per_s: Some(197.0),
+            bound: 128,
+            most_in_flight: 3,
+            held_back,
+            given_up,
+            sustained,
+        };
+        let warnings = |load| {
+            let cell = Cell::new("tcp@loopback".parse().unwrap(), Pattern::Calls, 64);
+            let mut record = Tally::new(cell).record();
+            record.load = Some(load);
+            overloads(&[record])
+        };
+        assert!(warnings(load(0, 0, true)).is_empty());
+        assert!(warnings(load(0, 0, false))[0].contains("a longer -D tells apart"));
+        assert!(warnings(load(7, 0, false))[0].contains("7 began late behind 128 under way"));
+        assert!(warnings(load(0, 2, false))[0].contains("and 2 never; times say how far"));
+    }
 }

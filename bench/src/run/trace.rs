@@ -158,8 +158,8 @@ fn events(events: &mut Vec<Value>, slice: &Slice, call: &SampledCall, track: usi
     side(CLIENT, cell.to_string(), begin, &call.client, &args);
     if let (Some(server), Some((after, phase))) = (&call.server, call.server_begin()) {
         let placed = format!(
-            "durations are measured; the place is not: in the middle of the client's \"{phase}\", as if both \
-             ways took equally long"
+            "durations are measured; the place is not: what the client waits for is in the middle of its \
+             \"{phase}\", as if both ways took equally long, and the rest is before and after it"
         );
         if let Some(fields) = args.as_object_mut() {
             fields.insert("placed".to_owned(), placed.into());

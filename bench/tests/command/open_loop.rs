@@ -77,8 +77,12 @@ fn a_sweep_of_rates_is_a_row_each() {
         document.cells().iter().map(|cell| number(&cell["load"]["offered_per_s"])).collect();
     assert_eq!(loads, [300.0, 300.0, 600.0, 600.0, 1200.0, 1200.0]);
     let csv = run(&format!("{plan} --format csv")).quietly(0).stdout;
-    assert!(csv.lines().next().unwrap().ends_with(",sustained,rate,arrivals"), "{csv}");
-    assert!(csv.contains(",true,300,constant\n") || csv.contains(",false,300,constant\n"), "{csv}");
+    let mut lines = csv.lines();
+    let place = lines.next().unwrap().split(',').position(|name| name == "sustained").unwrap();
+    let mut rows = lines.map(|line| line.split(',').collect::<Vec<_>>());
+    let first = rows.next().unwrap();
+    assert!(matches!(first[place], "true" | "false"), "{csv}");
+    assert_eq!(first[first.len() - 2..], ["300", "constant"], "{csv}");
 }
 
 #[test]

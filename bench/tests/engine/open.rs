@@ -117,6 +117,32 @@ fn a_server_that_stands_still_for_a_second_is_seen_by_all_calls_of_that_second()
     assert!(histogram.max().unwrap() >= SECOND - 2_000_000);
 }
 
+/// Few calls at a low rate: the time is that of all of them, not of those but one.
+#[test]
+fn no_rate_is_above_the_one_that_is_offered() {
+    for (calls, rate) in [(1, 1.0), (5, 10.0), (100, 1000.0)] {
+        for stop in [
+            Stop::Messages(calls),
+            Stop::After(Duration::from_secs_f64(0.95 * calls as f64 / rate)),
+        ] {
+            let clock = VirtualClock::default();
+            let (record, _) = open(OneByOne::new(&clock, 16, 100_000, (0, 0)), rate, stop);
+            let achieved = record.timed as f64 * 1e9 / record.elapsed as f64;
+            assert!(
+                record.timed > 0 && achieved <= rate && achieved > 0.999 * rate,
+                "{achieved} of {rate}"
+            );
+        }
+    }
+    let clock = VirtualClock::default();
+    let mut server = OneByOne::new(&clock, 16, 100_000, (0, 0));
+    let third = Offered { phase: 0.75, ..offered(10.0, Arrivals::Constant) };
+    let mut histogram = Histogram::new();
+    let task = task(Stop::Messages(5));
+    let record = measure_open(&mut server, &clock, &task, third, &mut histogram, || {}).unwrap();
+    assert!((500_000_000..501_000_000).contains(&record.elapsed), "{record:?}");
+}
+
 /// Few may be under way: the others wait here, and are timed from when they were to begin all the same.
 #[test]
 fn the_bound_hides_no_waiting() {
