@@ -14,6 +14,9 @@ use super::{
 /// From one bar to the next, in pixels.
 const STEP: f64 = 21.0;
 
+/// Room for a name over its bar.
+const ABOVE: f64 = 14.0;
+
 /// How thick a bar is.
 const THICK: f64 = 13.0;
 
@@ -26,10 +29,13 @@ pub(super) fn draw(bars: &Bars, face: Face) -> Drawing {
     let all = || bars.groups.iter().flat_map(|group| &group.bars);
     let has_headings = bars.groups.iter().any(|group| !group.name.is_empty());
     let heading = if has_headings { HEADING } else { 6.0 };
-    let most = if face == Face::Narrow { 118.0 } else { 220.0 };
-    let names = all().map(|bar| text_width(&bar.name, FONT)).fold(0.0, f64::max).min(most);
+    let names = all().map(|bar| text_width(&bar.name, FONT)).fold(0.0, f64::max);
+    // Where there is no room beside the bars, names stand over them.
+    let over = face == Face::Narrow && names > face.width() * 0.36;
+    let names = if over { 0.0 } else { names.min(face.width() * 0.45) };
+    let step = if over { STEP + ABOVE } else { STEP };
     let words = all().map(|bar| text_width(&short(bar), FONT)).fold(0.0, f64::max);
-    let left = names + 10.0;
+    let left = if over { 2.0 } else { names + 10.0 };
     let right = (face.width() - words.min(face.width() * 0.35) - 12.0).max(left + 40.0);
     let ends =
         all().flat_map(|bar| bar.value.into_iter().chain(bar.interval.into_iter().flatten()));
@@ -44,8 +50,17 @@ pub(super) fn draw(bars: &Bars, face: Face) -> Drawing {
         }
         y += heading;
         for bar in &group.bars {
-            content.push(drawn(bar, bars, &x, y, left, face));
-            y += STEP;
+            if over {
+                let name = fitted(&bar.name, FONT, face.width());
+                content.push(html! { text x="4" y=(place(y + ABOVE - 2.0)) { (name) } });
+            } else {
+                let (x, y) = (place(left - 7.0), place(y + STEP / 2.0 + 4.0));
+                content.push(
+                    html! { text class="end" x=(x) y=(y) { (fitted(&bar.name, FONT, names)) } },
+                );
+            }
+            y += step;
+            content.push(drawn(bar, bars, &x, y - STEP, left, face));
         }
         y += 4.0;
     }
@@ -83,7 +98,6 @@ fn drawn(bar: &Bar, bars: &Bars, x: &Scale, y: f64, left: f64, face: Face) -> Ma
     let after = interval.map_or(end, |[_, high]| high.max(end)) + 6.0;
     let class = if bar.hollow { "bar hollow" } else { "bar" };
     html! {
-        text class="end" x=(place(left - 7.0)) y=(place(base)) { (fitted(&bar.name, FONT, left - 8.0)) }
         g class={ "s " (bar.style.class()) } {
             @if value.is_some() {
                 rect class=(class) x=(place(left)) y=(place(middle - THICK / 2.0))

@@ -116,6 +116,14 @@ pub(super) fn keys(figure: &Figure) -> Vec<(&str, Style)> {
     }
 }
 
+/// Whether there are thin lines, which all are of 99th percentiles.
+pub(super) fn has_thin(figure: &Figure) -> bool {
+    match &figure.plot {
+        Plot::Lines(plot) => plot.lines.iter().any(|line| !line.thin.is_empty()),
+        Plot::Bars(_) => false,
+    }
+}
+
 /// A piece of line with its marker, 30 pixels wide and 12 high.
 pub(super) fn key(style: Style) -> Markup {
     html! {
@@ -147,12 +155,19 @@ fn legend(figure: &Figure, width: f64) -> Drawing {
         placed.push((x, y, name, style));
         x += room;
     }
+    let thin = has_thin(figure).then_some((x, y));
     let height = if placed.is_empty() { 0.0 } else { y + ROW + 8.0 };
     let content = html! {
         @for (x, y, name, style) in placed {
             g transform={ "translate(" (place(x)) " " (place(y)) ")" } {
                 (key(style))
                 text x=(KEY) y="10" { (name) }
+            }
+        }
+        @if let Some((x, y)) = thin {
+            g transform={ "translate(" (place(x)) " " (place(y)) ")" } {
+                path class="thin" d="M1 6h28" {}
+                text class="soft" x=(KEY) y="10" { "99th percentile" }
             }
         }
     };

@@ -17,6 +17,9 @@ const MOST_NAMED: usize = 12;
 /// Room between two names, in pixels.
 const LINE_OF_TEXT: f64 = 15.0;
 
+/// Names that would be further away than this from where their lines end are left to the legend.
+const FARTHEST: f64 = 44.0;
+
 /// Half of the caps of an interval, in pixels.
 const CAP: f64 = 2.5;
 
@@ -37,13 +40,17 @@ pub(super) fn draw(lines: &Lines, face: Face) -> Drawing {
     let y = Scale::covering(lines.y.kind, heights(lines)).over(bottom, TOP);
     let y_ticks = y.ticks(34.0);
     let widest = y_ticks.iter().map(|tick| text_width(&tick.label, FONT)).fold(0.0, f64::max);
-    let named = face != Face::Narrow && lines.lines.len() <= MOST_NAMED;
-    let names = if named { names_width(lines) } else { 0.0 };
     let left = widest + 10.0;
-    let right = face.width() - if named { names + 24.0 } else { 14.0 };
-    let x = Scale::covering(lines.x.kind, places(lines)).over(left, right);
-    let x_ticks = spaced(x.ticks(if face == Face::Narrow { 52.0 } else { 62.0 }), face.width());
-    let plot = Plot { x, y, left, right, top: TOP, bottom };
+    let x = Scale::covering(lines.x.kind, places(lines));
+    let plot = |room: f64| {
+        let right = face.width() - 14.0 - room;
+        Plot { x: x.over(left, right), y, left, right, top: TOP, bottom }
+    };
+    let with_names = plot(names_width(lines) + 10.0);
+    let names = if face == Face::Narrow { None } else { names(lines, &with_names) };
+    let plot = if names.is_some() { with_names } else { plot(0.0) };
+    let room = if face == Face::Narrow { 52.0 } else { 62.0 };
+    let x_ticks = spaced(plot.x.ticks(room), face.width());
     let content = html! {
         (axes(lines, &plot, &x_ticks, &y_ticks))
         (limits(lines, &plot))
@@ -52,7 +59,7 @@ pub(super) fn draw(lines: &Lines, face: Face) -> Drawing {
                 (drawn(line, lines, &plot, face != Face::Narrow))
             }
         }
-        @if named { (names_beside(lines, &plot, names)) }
+        @for name in names.iter().flatten() { (beside(name, lines, &plot)) }
     };
     Drawing { height: bottom + 46.0, content }
 }
@@ -211,34 +218,49 @@ fn intervals(line: &Line, lines: &Lines, plot: &Plot) -> String {
     path
 }
 
+/// Room for the longest name, in pixels.
 fn names_width(lines: &Lines) -> f64 {
     let names = lines.lines.iter().map(|line| text_width(&line.name, FONT));
     names.fold(0.0, f64::max).min(190.0)
 }
 
-/// The name of each line at its end, moved apart where ends are close.
-fn names_beside(lines: &Lines, plot: &Plot, width: f64) -> Markup {
-    let mut ends: Vec<_> = lines
-        .lines
-        .iter()
-        .enumerate()
-        .filter_map(|(index, line)| {
-            let (x, y) = end(line, lines, plot)?;
-            Some((index, line, x, y))
-        })
-        .collect();
-    ends.sort_by(|one, other| one.3.total_cmp(&other.3));
-    let wished: Vec<f64> = ends.iter().map(|end| end.3).collect();
-    let places = apart(&wished, plot.top + 4.0, plot.bottom);
-    let from = place(plot.right + 18.0);
+/// The name of a line, to be written where the line ends.
+struct Name<'a> {
+    index: usize,
+    line: &'a Line,
+    /// Where the line ends.
+    end: (f64, f64),
+    /// How high the name is.
+    at: f64,
+}
+
+/// The names of all lines, apart from one another; `None` if one of them would be far from its line.
+fn names<'a>(lines: &'a Lines, plot: &Plot) -> Option<Vec<Name<'a>>> {
+    let named = |(index, line): (usize, &'a Line)| {
+        end(line, lines, plot).map(|end| Name { index, line, end, at: end.1 })
+    };
+    let mut names: Vec<_> = lines.lines.iter().enumerate().filter_map(named).collect();
+    names.sort_by(|one, other| one.end.1.total_cmp(&other.end.1));
+    let wished: Vec<f64> = names.iter().map(|name| name.at).collect();
+    for (name, at) in names.iter_mut().zip(apart(&wished, plot.top + 4.0, plot.bottom)) {
+        name.at = at;
+    }
+    let near = |name: &Name<'_>| {
+        (name.at - name.end.1).abs() <= FARTHEST && plot.right - name.end.0 <= 2.0 * FARTHEST
+    };
+    (names.len() <= MOST_NAMED && names.iter().all(near)).then_some(names)
+}
+
+fn beside(name: &Name<'_>, lines: &Lines, plot: &Plot) -> Markup {
+    let from = plot.right + 18.0;
+    let (x, y) = name.end;
+    let words = fitted(&name.line.name, FONT, names_width(lines) + 2.0);
     html! {
-        @for ((index, line, x, y), at) in ends.into_iter().zip(places) {
-            g class={ "s " (line.style.class()) } data-s=(index) {
-                path class="leader" d={
-                    "M" (place(x + 5.0)) " " (place(y)) "L" (place(from - 4.0)) " " (place(at))
-                } {}
-                text x=(from) y=(place(at + 4.0)) { (fitted(&line.name, FONT, width + 2.0)) }
-            }
+        g class={ "s " (name.line.style.class()) } data-s=(name.index) {
+            path class="leader" d={
+                "M" (place(x + 5.0)) " " (place(y)) "L" (place(from - 4.0)) " " (place(name.at))
+            } {}
+            text x=(place(from)) y=(place(name.at + 4.0)) { (words) }
         }
     }
 }
@@ -251,19 +273,23 @@ fn end(line: &Line, lines: &Lines, plot: &Plot) -> Option<(f64, f64)> {
     curve.map(|&(x, y)| (plot.x.at(x), plot.y.at(y))).or_else(|| points().last())
 }
 
-/// Ascending places as near to those that are `wished` as can be, a line of text apart.
+/// Ascending places, a line of text apart, whose squared distances from those that are `wished` are least: what
+/// touches is moved together, to where it is wished for in the mean (pool adjacent violators).
 fn apart(wished: &[f64], top: f64, bottom: f64) -> Vec<f64> {
-    let mut places: Vec<f64> = Vec::with_capacity(wished.len());
-    for &wish in wished {
-        let least = places.last().map_or(top, |above| above + LINE_OF_TEXT);
-        places.push(wish.max(least));
+    // Sums and counts of what touches, less the lines above each.
+    let mut heaps: Vec<(f64, usize)> = Vec::new();
+    let mean = |(sum, count): (f64, usize)| sum / count as f64;
+    for (index, wish) in wished.iter().enumerate() {
+        let mut heap = (wish - index as f64 * LINE_OF_TEXT, 1);
+        while let Some(above) = heaps.pop_if(|above| mean(*above) > mean(heap)) {
+            heap = (heap.0 + above.0, heap.1 + above.1);
+        }
+        heaps.push(heap);
     }
-    let mut most = bottom;
-    for place in places.iter_mut().rev() {
-        *place = place.min(most);
-        most = *place - LINE_OF_TEXT;
-    }
-    places
+    let last = bottom - wished.len().saturating_sub(1) as f64 * LINE_OF_TEXT;
+    let of = |heap: (f64, usize)| std::iter::repeat_n(mean(heap).min(last).max(top), heap.1);
+    let places = heaps.into_iter().flat_map(of).enumerate();
+    places.map(|(index, place)| place + index as f64 * LINE_OF_TEXT).collect()
 }
 
 #[cfg(test)]
@@ -273,6 +299,7 @@ mod tests {
     #[test]
     fn names_do_not_touch_and_stay_on_the_paper() {
         let places = apart(&[50.0, 51.0, 52.0, 300.0, 301.0], 30.0, 300.0);
+        assert_eq!(places[..3], [36.0, 51.0, 66.0]);
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= LINE_OF_TEXT), "{places:?}");
         assert!(places.iter().all(|place| (30.0..=300.0).contains(place)), "{places:?}");
         assert_eq!(apart(&[40.0, 100.0], 30.0, 300.0), [40.0, 100.0]);

@@ -26,7 +26,7 @@
 
   for (const figure of document.querySelectorAll("figure")) {
     // A line is shown or hidden by its entry in the legend.
-    for (const entry of figure.querySelectorAll(".legend li")) {
+    for (const entry of figure.querySelectorAll(".legend li[data-s]")) {
       const button = make("button", { type: "button" }, ...entry.childNodes);
       button.setAttribute("aria-pressed", "true");
       button.addEventListener("click", () => {
@@ -112,7 +112,7 @@
     }
   }
 
-  // On paper everything is open.
+  // On paper tables are open.
   let closed = [];
   addEventListener("beforeprint", () => {
     closed = [...document.querySelectorAll("details:not([open])")];

@@ -7,10 +7,10 @@ use super::{
 use crate::{
     html::{
         figure::Figure,
-        series::{Looks, Subject},
+        series::{Looks, Measured, Subject},
     },
     plan::{Pattern, display_bytes},
-    report::{CellRecord, LatencyKind},
+    report::{CellRecord, Latency, LatencyKind},
 };
 
 /// The figures of a subject's latencies.
@@ -20,34 +20,58 @@ pub(super) fn latency(subject: &Subject<'_>, looks: &mut Looks<'_>) -> Vec<Figur
     let value = |cell: &CellRecord| {
         let latency = cell.latency.as_ref()?;
         let median = latency.p50?;
+        let interval = interval(latency);
         Some(Value {
             value: unit.of(median),
-            interval: latency.p50_interval_95.map(|ends| ends.map(|end| unit.of(end))),
+            interval: interval.map(|ends| ends.map(|end| unit.of(end))),
             thin: latency.p99.map(|p99| unit.of(p99)),
-            text: unit.words(median, latency.p50_interval_95, latency.p99),
+            text: unit.words(median, interval, latency.p99),
         })
     };
     let (title, of) = words(subject);
-    let caption = format!(
-        "{of}. Marks: the median, with its 95 % confidence interval from order statistics where that is \
-         wider than the mark. Thin lines: the 99th percentile, where 1,000 samples or more stand behind it."
-    );
+    let intervals = intervals(subject);
+    let (title, caption) = match subject.is_of_sizes() {
+        true => (
+            format!("{title} against message size"),
+            format!(
+                "{of}. Marks: the median, with {intervals} where that is wider than the mark. Thin lines: the 99th \
+                 percentile, where 1,000 samples or more stand behind it."
+            ),
+        ),
+        false => (title, format!("{of}. Bars: the median; whiskers: {intervals}.")),
+    };
     let quantity = Quantity {
         id: format!("latency-{}", subject.slug()),
-        title: if subject.is_of_sizes() { format!("{title} against message size") } else { title },
-        caption: if subject.is_of_sizes() {
-            caption
-        } else {
-            format!(
-                "{of}. Bars: the median; whiskers: its 95 % confidence interval from order statistics."
-            )
-        },
+        title,
+        caption,
         axis: format!("{}, {}", axis(subject), unit.name),
         unit: unit.name.to_owned(),
         limits: Vec::new(),
         of: &value,
     };
     by_size(subject, looks, &quantity)
+}
+
+/// The median's 95 % interval over samples or that over rounds, whichever reaches further on each side.
+pub(super) fn interval(latency: &Latency) -> Option<[f64; 2]> {
+    match (latency.p50_interval_95, latency.p50_rounds_interval_95) {
+        (Some([low, high]), Some([other_low, other_high])) => {
+            Some([low.min(other_low), high.max(other_high)])
+        }
+        (one, other) => one.or(other),
+    }
+}
+
+/// What [`interval`] is in a subject, in words.
+pub(super) fn intervals(subject: &Subject<'_>) -> &'static str {
+    let over_rounds = |measured: &Measured<'_>| {
+        let latency = measured.cell.latency.as_ref();
+        latency.is_some_and(|latency| latency.p50_rounds_interval_95.is_some())
+    };
+    match subject.cells.iter().any(over_rounds) {
+        true => "the wider of its 95 % confidence intervals (over samples, over rounds)",
+        false => "its 95 % confidence interval (order statistics)",
+    }
 }
 
 /// What a subject's times are of, as a title and as a sentence.

@@ -1,6 +1,9 @@
 //! Latency against load, of calls that begin on a schedule.
 
-use super::unit::Unit;
+use super::{
+    latency::{interval, intervals},
+    unit::Unit,
+};
 use crate::{
     html::{
         figure::{Axis, Figure, Line, Lines, Plot, Point},
@@ -69,9 +72,10 @@ fn one(subject: &Subject<'_>, looks: &mut Looks<'_>, index: usize, size: &str) -
         title: format!("Time of a call against load, {size}"),
         caption: format!(
             "Open loop: calls begin on a schedule, and each is timed from when it was to begin{replies}. \
-             Marks: the median, with its 95 % confidence interval. Thin lines: the 99th percentile. Hollow \
+             Marks: the median, with {}. Thin lines: the 99th percentile. Hollow \
              marks: the load was not sustained, and the time says how far the server fell behind, not how \
-             long a call takes."
+             long a call takes.",
+            intervals(subject),
         ),
         table: lines.table(),
         plot: Plot::Lines(lines),
@@ -82,7 +86,8 @@ fn one(subject: &Subject<'_>, looks: &mut Looks<'_>, index: usize, size: &str) -
 fn point(cell: &CellRecord, unit: Unit) -> Option<(Point, Option<f64>)> {
     let (latency, load) = (cell.latency.as_ref()?, cell.load.as_ref()?);
     let median = latency.p50?;
-    let mut text = unit.words(median, latency.p50_interval_95, latency.p99);
+    let interval = interval(latency);
+    let mut text = unit.words(median, interval, latency.p99);
     if !load.sustained {
         let achieved = figure(load.achieved_per_s);
         text.push_str(&format!("; not sustained: {achieved}/s answered"));
@@ -90,7 +95,7 @@ fn point(cell: &CellRecord, unit: Unit) -> Option<(Point, Option<f64>)> {
     let point = Point {
         x: load.offered_per_s,
         y: Some(unit.of(median)),
-        interval: latency.p50_interval_95.map(|ends| ends.map(|end| unit.of(end))),
+        interval: interval.map(|ends| ends.map(|end| unit.of(end))),
         hollow: !load.sustained,
         label: format!("{}/s", figure(Some(load.offered_per_s))),
         text,

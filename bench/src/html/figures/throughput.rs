@@ -7,7 +7,7 @@ use crate::{
         series::{Looks, Subject},
     },
     plan::Pattern,
-    report::{CellRecord, number::figure},
+    report::{CellRecord, Throughput, number::figure},
 };
 
 /// The figures of a subject's rates; `line_rate` is what the link carries, in bytes a second.
@@ -18,10 +18,19 @@ pub(super) fn throughput(
 ) -> Vec<Figure> {
     let (title, of, axis, unit) = words(subject);
     let in_bytes = unit == "MB/s";
+    let has_interval = |throughput: &Throughput| throughput.interval_95.is_some();
+    let over_rounds = subject
+        .cells
+        .iter()
+        .any(|measured| measured.cell.throughput.as_ref().is_some_and(has_interval));
     let value = |cell: &CellRecord| {
         let throughput = cell.throughput.as_ref()?;
         let rate = if in_bytes { throughput.bytes_per_s / 1e6 } else { throughput.messages_per_s };
-        let interval = range_of_rounds(cell).map(|ends| ends.map(|share| share * rate));
+        let interval = match over_rounds {
+            true => throughput.interval_95.map(|ends| ends.map(|end| end / throughput.bytes_per_s)),
+            false => range_of_rounds(cell),
+        };
+        let interval = interval.map(|shares| shares.map(|share| share * rate));
         let mut text = figure(Some(rate));
         if let Some([low, high]) = interval {
             text.push_str(&format!(" [{}, {}]", figure(Some(low)), figure(Some(high))));
@@ -48,7 +57,11 @@ pub(super) fn throughput(
             title.to_owned()
         },
         caption: format!(
-            "{of}. Totals by total time over the rounds; intervals: the slowest and the fastest round."
+            "{of}. Totals by total time over the rounds; intervals: {}.",
+            match over_rounds {
+                true => "95 % confidence, over the rounds",
+                false => "from the slowest to the fastest round",
+            }
         ),
         axis: axis.to_owned(),
         unit: unit.to_owned(),

@@ -55,8 +55,14 @@ pub(super) fn headline(sources: &[Source], title: &str) -> Markup {
 }
 
 fn command(document: &Document) -> Markup {
-    let words: Vec<_> = document.command.iter().map(|word| quoted(word)).collect();
-    html! { @if !words.is_empty() { pre class="command" { code { (words.join(" ")) } } } }
+    // A word is not broken at its hyphens.
+    html! {
+        @if !document.command.is_empty() {
+            pre class="command" {
+                code { @for word in &document.command { span { (quoted(word)) } " " } }
+            }
+        }
+    }
 }
 
 /// As a shell would take it for one word.
@@ -78,6 +84,10 @@ fn sentence(document: &Document) -> String {
         }
     }
     let patterns: Vec<_> = patterns.into_iter().map(Pattern::name).collect();
+    let patterns = match patterns.as_slice() {
+        [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),
+        others => others.concat(),
+    };
     let sizes: BTreeSet<_> = cells.iter().map(|cell| cell.size).collect();
     let over = match (sizes.first(), sizes.last()) {
         (Some(one), Some(other)) if one == other => format!("of {}", display_bytes(*one)),
@@ -92,7 +102,7 @@ fn sentence(document: &Document) -> String {
         "{}: {} {over} over {} transport{}, in {} interleaved round{}, by fabricbench {}. {measured} of {} cells have \
          figures.",
         date(document.started_unix_s),
-        patterns.join(", "),
+        patterns,
         transports.len(),
         plural(transports.len()),
         document.plan.rounds,

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::{
     html::source::Source,
-    report::{CellRecord, Document, LatencyKind},
+    report::{CellRecord, Document, LatencyKind, number::figure},
 };
 
 pub(super) fn method(sources: &[Source]) -> Markup {
@@ -32,8 +32,9 @@ pub(super) fn method(sources: &[Source]) -> Markup {
                      the last byte. Rates are totals by total time over the rounds."
                 }
                 li {
-                    "A percentile q is given only where 10 / (1 - q) samples stand behind it. Intervals of medians are \
-                     95 % confidence intervals from order statistics: they speak of this run, not of the next one."
+                    "A percentile q is given only where 10 / (1 - q) samples stand behind it. Intervals are of 95 % \
+                     confidence: over samples from order statistics, which speak of this run; over rounds by Student's t \
+                     on logarithms, which says more of the next one."
                 }
                 li {
                     "Minimum and maximum are the true ones, and nothing is dropped. Transports of one size took turns \
@@ -59,6 +60,18 @@ fn plan(document: &Document) -> Markup {
             dt { "stop rule" } dd { (plan.stop) }
             dt { "warm-up" } dd { (plan.warm_up) }
             dt { "rounds" } dd { (plan.rounds) }
+            @if let Some(precision) = plan.precision {
+                dt { "precision" }
+                dd { "half of the 95 % interval at most " (figure(Some(precision * 100.0))) " % of the figure" }
+            }
+            @if let Some(budget) = plan.budget_s {
+                dt { "budget" }
+                dd { (figure(Some(budget))) " s" }
+            }
+            @if let Some(measured) = document.measured_s {
+                dt { "took" }
+                dd { (figure(Some(measured))) " s" }
+            }
             dt { "seed" } dd { (plan.seed) }
             dt { "loop" } dd { (plan.loop_kind) }
         }

@@ -12,7 +12,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::{
     figure::{Figure, Table},
     figures::Section,
-    frame::{Face, inline, key, keys},
+    frame::{Face, has_thin, inline, key, keys},
     palette,
     source::Source,
 };
@@ -78,6 +78,14 @@ fn shown(figure: &Figure, number: Option<u32>) -> Markup {
                                 (key(*style))
                             }
                             (name)
+                        }
+                    }
+                    @if has_thin(figure) {
+                        li class="thin-key" {
+                            svg class="chart key" width="30" height="12" viewBox="0 0 30 12" aria-hidden="true" {
+                                path class="thin" d="M1 6h28" {}
+                            }
+                            "99th percentile"
                         }
                     }
                 }

@@ -13,19 +13,21 @@ use crate::{
 /// Tables with more rows are closed at first.
 const MOST_OPEN: usize = 60;
 
-const HEAD: [&str; 16] = [
+const HEAD: [&str; 18] = [
     "transport",
     "pattern",
     "size",
     "samples",
     "min µs",
     "p50 µs",
-    "95 % interval",
+    "over samples",
+    "over rounds",
     "p99 µs",
     "p99.9 µs",
     "max µs",
     "mean µs",
     "MB/s",
+    "over rounds",
     "messages/s",
     "CPU client µs",
     "CPU server µs",
@@ -38,8 +40,9 @@ pub(super) fn all(sources: &[Source]) -> Markup {
         section id="figures" {
             h2 { "All figures" }
             p class="soft" {
-                "Latencies are halves of round trips; those marked RT are whole ones. MB/s: 10⁶ bytes of payload \
-                 a second. CPU: processor time of each process for a message, warm-up included. A dash: too few \
+                "Latencies are halves of round trips; those marked RT are whole ones. Behind a median stand its 95 % \
+                 confidence intervals over samples and over rounds, behind a rate that over rounds. MB/s: 10⁶ bytes of \
+                 payload a second. CPU: processor time of each process for a message, warm-up included. A dash: too few \
                  samples, or nothing of the kind."
             }
             @for source in sources {
@@ -60,7 +63,7 @@ pub(super) fn all(sources: &[Source]) -> Markup {
 
 fn rows(document: &Document) -> Markup {
     html! {
-        div class="scroll" {
+        div class="scroll breakout" {
             table class="all" {
                 thead { tr { @for name in HEAD { th scope="col" { (name) } } } }
                 tbody { @for cell in &document.cells { (row(cell)) } }
@@ -72,26 +75,29 @@ fn rows(document: &Document) -> Markup {
 fn row(cell: &CellRecord) -> Markup {
     let latency = cell.latency.as_ref();
     let us = |value: Option<f64>| figure(value.map(|nanoseconds| nanoseconds / 1e3));
-    let interval = latency.and_then(|latency| latency.p50_interval_95);
-    let interval = interval.map_or_else(
-        || "-".to_owned(),
-        |[low, high]| format!("{} to {}", us(Some(low)), us(Some(high))),
-    );
+    let interval = |ends: Option<[f64; 2]>, unit: f64| match ends {
+        Some(ends) => ends.map(|end| figure(Some(end / unit))).join(" to "),
+        None => "-".to_owned(),
+    };
+    let samples = latency.and_then(|latency| latency.p50_interval_95);
+    let rounds = latency.and_then(|latency| latency.p50_rounds_interval_95);
     let kind = match latency.map(|latency| latency.kind) {
         Some(LatencyKind::RoundTrip) => "RT ",
         _ => "",
     };
     let rate = cell.throughput.as_ref();
     let figures = [
-        latency.map_or_else(|| "-".to_owned(), |latency| latency.samples.to_string()),
+        latency.map_or_else(|| "-".to_owned(), |latency| figure(Some(latency.samples as f64))),
         us(latency.map(|latency| latency.min)),
         format!("{kind}{}", us(latency.and_then(|latency| latency.p50))),
-        interval,
+        interval(samples, 1e3),
+        interval(rounds, 1e3),
         us(latency.and_then(|latency| latency.p99)),
         us(latency.and_then(|latency| latency.p999)),
         us(latency.map(|latency| latency.max)),
         us(latency.map(|latency| latency.mean)),
         figure(rate.map(|rate| rate.bytes_per_s / 1e6)),
+        interval(rate.and_then(|rate| rate.interval_95), 1e6),
         figure(rate.map(|rate| rate.messages_per_s)),
         us(cost(cell, Side::Client, Per::Message)),
         us(cost(cell, Side::Server, Per::Message)),
