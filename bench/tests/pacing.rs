@@ -1,9 +1,12 @@
-//! Whole runs on a virtual clock: how their time is shared out, and when cells are done.
+//! Whole runs on a virtual clock: how their time is shared out, when cells are done, and what their
+//! comparison shows.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 #[path = "pacing/budget.rs"]
 mod budget;
+#[path = "pacing/comparison.rs"]
+mod comparison;
 #[path = "pacing/drift.rs"]
 mod drift;
 #[path = "pacing/precision.rs"]
