@@ -31,7 +31,7 @@ const OF_RUN: [OfRun; 4] = [
 ];
 
 /// What is told of each of the two hosts.
-const OF_HOST: [OfHost; 10] = [
+const OF_HOST: [OfHost; 11] = [
     (Refused, "host name", |host| Some(host.hostname.clone())),
     (Refused, "processor", |host| host.cpu.clone()),
     (Refused, "processors", |host| host.cpus.map(|count| count.to_string())),
@@ -39,6 +39,7 @@ const OF_HOST: [OfHost; 10] = [
         Some(host.virtualization.clone().unwrap_or_else(|| "none".to_owned()))
     }),
     (Refused, "memory allocator", |host| host.allocator.clone()),
+    (Refused, "build of fabricbench", |host| host.build.clone()),
     (Warning, "version of fabricbench", |host| Some(host.fabricbench.clone())),
     (Warning, "kernel", |host| host.kernel.clone()),
     (Warning, "frequency governor", |host| host.governor.clone()),

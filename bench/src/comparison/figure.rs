@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::metric::Metric;
 use crate::{
-    report::CellRecord,
+    report::{CellRecord, StoppedBy},
     stats::{
         Distribution, Estimate, Interval, Ratio, Reach, Scatter, Z_95, reach_of_largest,
         reach_of_smallest,
@@ -131,8 +131,13 @@ struct Sides<'a> {
 
 impl Sides<'_> {
     fn test(&self, metric: Metric, base: f64, new: f64) -> Option<(Ratio, Basis)> {
-        let by_time = || Scatter::of(&self.base.rates(), &self.new.rates());
-        let by_median = || Scatter::of(&self.base.medians(), &self.new.medians());
+        let scatter = |base: Vec<f64>, new: Vec<f64>| {
+            let rounds = Scatter::of(&base, &new)?;
+            let by_agreement = self.base.ended_by_agreement() || self.new.ended_by_agreement();
+            Some(if by_agreement { rounds.ended_by_agreement() } else { rounds })
+        };
+        let by_time = || scatter(self.base.rates(), self.new.rates());
+        let by_median = || scatter(self.base.medians(), self.new.medians());
         let (rounds, samples) = match metric {
             Metric::Bandwidth | Metric::Rate => (by_time(), None),
             // Processor time is told of all rounds together.
@@ -185,6 +190,11 @@ impl<'a> Side<'a> {
         self.cell.load.is_none()
     }
 
+    /// Whether it was measured until its rounds agreed, and no longer.
+    fn ended_by_agreement(&self) -> bool {
+        self.cell.stopped.is_some_and(|stopped| stopped.by == StoppedBy::Precision)
+    }
+
     /// All samples, where the file has them.
     fn samples(&self) -> Option<&Distribution> {
         let record = self.cell.latency.as_ref()?.histogram.as_ref()?;
@@ -233,3 +243,6 @@ impl<'a> Side<'a> {
         Some(Estimate { value, interval })
     }
 }
+
+#[cfg(test)]
+mod tests;

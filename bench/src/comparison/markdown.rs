@@ -97,3 +97,17 @@ fn said(text: &str) -> String {
     }
     escaped
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_chose_is_shown_and_does_nothing() {
+        let shown = said("<b>|@all #1 [x](y) `a`\n_b_ *c* & \u{1b}[2J");
+        assert_eq!(
+            shown,
+            "&lt;b&gt;\\|&#64;all \\#1 \\[x\\](y) \\`a\\`\\\\n\\_b\\_ \\*c\\* &amp; \\\\u{1b}\\[2J"
+        );
+    }
+}

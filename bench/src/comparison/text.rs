@@ -212,3 +212,48 @@ pub(super) fn gate_line(outcome: &GateOutcome) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        comparison::Metric,
+        plan::{Pattern, Variant},
+    };
+
+    fn name(size: u64) -> CellName {
+        let (transport, variant) = ("verbs-write".parse().unwrap(), Variant::default());
+        let pattern = Pattern::Latency;
+        CellName { transport, pattern, size, reply: None, roles: None, payload: None, variant }
+    }
+
+    #[test]
+    fn methodology_1_a_ratio_never_stands_without_the_figures_that_it_is_of() {
+        for metric in Metric::ALL {
+            let (base, new) = (2_000.0 * metric.scale(), 2_100.0 * metric.scale());
+            let interval_95 = Some([1.02, 1.08]);
+            let finding = if metric.is_cost() { Finding::Slower } else { Finding::Faster };
+            let figure =
+                Figure { metric, base, new, ratio: 1.05, interval_95, basis: None, finding };
+            let [cell, figure, base, new, ratio, interval, shown] = row(&name(64), &figure);
+            assert_eq!(
+                (cell.as_str(), figure.contains(metric.unit())),
+                ("verbs-write latency 64 B", true)
+            );
+            assert_eq!((base.as_str(), new.as_str()), ("2,000", "2,100"));
+            assert_eq!((ratio.as_str(), interval.as_str()), ("1.050", "1.020 to 1.080"));
+            assert!(shown.starts_with("5.0 % "), "{shown}");
+        }
+    }
+
+    #[test]
+    fn few_names_are_told_and_many_counted() {
+        let cells: Vec<_> = (1..=6).map(name).collect();
+        let told = names(cells.iter());
+        assert!(
+            told.contains("4 B") && !told.contains("5 B") && told.ends_with(" and 2 more"),
+            "{told}"
+        );
+        assert!(!names(cells[..4].iter()).contains("more"));
+    }
+}

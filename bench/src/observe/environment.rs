@@ -29,6 +29,7 @@ pub fn environment() -> Environment {
         virtualization: virtualization(cpu.as_deref()),
         congestion_control: line("/proc/sys/net/ipv4/tcp_congestion_control"),
         allocator: ALLOCATOR.get().copied().map(str::to_owned),
+        build: Some(if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned()),
         clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         cpu,
     }

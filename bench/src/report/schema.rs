@@ -175,6 +175,9 @@ pub struct Environment {
     pub clock_source: Option<String>,
     /// Memory allocator of the program, on which large gRPC messages depend.
     pub allocator: Option<String>,
+    /// How the program was built: `release`, or `debug`, which is many times slower.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub build: Option<String>,
 }
 
 /// What became of a cell.

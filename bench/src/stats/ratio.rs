@@ -111,6 +111,20 @@ impl Scatter {
     }
 }
 
+/// By how much the interval of rounds is wider where a side ended as soon as its rounds agreed: the rounds of
+/// such a side agree better than the next ones will. Found by simulation: of 6,000 pairs of equal sides
+/// that look for an interval of 1 % after each of 6 to 60 rounds, which differ by 0.3 to 3 %, up to 13 % are
+/// told apart without it, and 1 to 5.5 % with it.
+const ENDED_BY_AGREEMENT: f64 = 1.4;
+
+impl Scatter {
+    /// The same where at least one side was measured until its rounds agreed, and no longer.
+    #[must_use]
+    pub fn ended_by_agreement(self) -> Self {
+        Self { half: self.half * ENDED_BY_AGREEMENT, ..self }
+    }
+}
+
 /// Mean and variance of logarithms.
 struct Moments {
     rounds: f64,

@@ -81,25 +81,28 @@ fn methodology_7_drift_tells_transports_apart_that_follow_one_another() {
     }
 }
 
-/// Cells that end when rounds agree have intervals that are too sure of themselves, but not by much.
+/// Cells end when their rounds agree, by accident or not; their intervals are wider for that.
 #[test]
-fn methodology_11_runs_that_ended_by_their_precision_raise_few_false_alarms() {
-    let noise = |_: &Slice, _, random: &mut Random| Times {
-        set_up: SET_UP,
-        operation: 400e3 * (0.01 * random.normal()).exp(),
-    };
-    let (mut alarms, mut all) = (0, 0);
-    for seed in 0..6 {
-        let [base, new] = [1, 101].map(|first| {
-            let stop = Stop::After(Duration::from_secs(1));
-            let plan = plan(Pattern::Bandwidth, "1000:20000:+1000", stop, ROUNDS, seed);
-            let plan = Plan { precision: Some("1%".parse().unwrap()), ..plan };
-            run(&plan, &mut Scripted::new(seed + first, noise)).0
-        });
-        let found = findings(&base, &new);
-        alarms += found.iter().filter(|finding| **finding != Finding::NoDifferenceShown).count();
-        all += found.len();
+fn methodology_11_runs_that_ended_by_their_precision_are_not_told_apart() {
+    for deviation in [0.003, 0.01, 0.02] {
+        let noise = |_: &Slice, _, random: &mut Random| Times {
+            set_up: SET_UP,
+            operation: 400e3 * (deviation * random.normal()).exp(),
+        };
+        let (mut alarms, mut all) = (0, 0);
+        for seed in 0..4 {
+            let [base, new] = [1, 101].map(|first| {
+                let stop = Stop::After(Duration::from_secs(1));
+                let plan = plan(Pattern::Bandwidth, "1000:20000:+1000", stop, ROUNDS, seed);
+                let plan = Plan { precision: Some("1%".parse().unwrap()), ..plan };
+                run(&plan, &mut Scripted::new(seed + first, noise)).0
+            });
+            let found = findings(&base, &new);
+            let differs = |finding: &&Finding| **finding != Finding::NoDifferenceShown;
+            alarms += found.iter().filter(differs).count();
+            all += found.len();
+        }
+        assert_eq!(all, 320);
+        assert!(alarms <= 16, "{alarms} of {all} where rounds differ by {deviation}");
     }
-    assert_eq!(all, 480);
-    assert!(alarms * 10 <= all, "{alarms} of {all}");
 }

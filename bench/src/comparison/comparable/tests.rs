@@ -29,7 +29,7 @@ fn document() -> Value {
     let host = json!({
         "hostname": "node1", "fabricbench": "0.1.0", "kernel": "6.1", "cpu": "EPYC", "cpus": 64,
         "governor": "performance", "virtualization": null, "congestion_control": "cubic",
-        "clock_source": "tsc", "allocator": "mimalloc"
+        "clock_source": "tsc", "allocator": "mimalloc", "build": "release"
     });
     json!({
         "schema": SCHEMA, "fabricbench": "0.1.0", "complete": true, "started_unix_s": 1, "command": ["fabricbench", "run"],
@@ -81,6 +81,7 @@ fn each_row_of_a_host_has_its_severity_on_both_sides() {
         ("cpus", json!(8), Refused, "processors"),
         ("virtualization", json!("qemu-tcg"), Refused, "virtualization"),
         ("allocator", json!("glibc"), Refused, "memory allocator"),
+        ("build", json!("debug"), Refused, "build of fabricbench"),
         ("fabricbench", json!("0.2.0"), Warning, "version of fabricbench"),
         ("kernel", json!("6.2"), Warning, "kernel"),
         ("governor", json!("powersave"), Warning, "frequency governor"),

@@ -74,25 +74,25 @@ fn found(trials: usize, rounds: usize, slower: f64, seed: u64) -> usize {
 }
 
 #[test]
-fn a_planted_nothing_is_not_found_in_three_rounds() {
+fn methodology_11_a_planted_nothing_is_not_found_in_three_rounds() {
     let found = found(500, 3, 1.0, 11);
     assert!(found <= 25, "{found} false alarms in 500");
 }
 
 #[test]
-fn a_planted_nothing_is_not_found_in_five_rounds() {
+fn methodology_11_a_planted_nothing_is_not_found_in_five_rounds() {
     let found = found(500, 5, 1.0, 12);
     assert!(found <= 25, "{found} false alarms in 500");
 }
 
 #[test]
-fn a_planted_slowdown_of_five_percent_is_found_in_three_rounds() {
+fn methodology_11_a_planted_slowdown_of_five_percent_is_found_in_three_rounds() {
     let found = found(500, 3, 1.05, 13);
     assert!(found >= 425, "{found} of 500 found");
 }
 
 #[test]
-fn a_planted_slowdown_of_five_percent_is_found_in_five_rounds() {
+fn methodology_11_a_planted_slowdown_of_five_percent_is_found_in_five_rounds() {
     let found = found(500, 5, 1.05, 14);
     assert!(found >= 495, "{found} of 500 found");
 }
@@ -168,7 +168,7 @@ fn what_is_not_above_zero_has_no_ratio() {
 /// How many of 500 trials show a difference of the 99th percentile where there is none: rounds differ by
 /// 1 %, and of each side 1,200 samples are known.
 #[test]
-fn a_planted_nothing_is_not_found_in_a_tail() {
+fn methodology_11_a_planted_nothing_is_not_found_in_a_tail() {
     let mut random = Random(15);
     let mut side = || {
         let mut all = Vec::new();
