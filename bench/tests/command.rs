@@ -27,6 +27,8 @@ mod compare;
 mod descriptor_limit;
 #[path = "command/diagnose.rs"]
 mod diagnose;
+#[path = "command/formats.rs"]
+mod formats;
 #[path = "command/help.rs"]
 mod help;
 #[path = "command/interruption.rs"]

@@ -6,6 +6,7 @@ mod file;
 mod long;
 mod notes;
 pub(crate) mod number;
+mod openmetrics;
 mod perftest;
 mod phases;
 mod plain;
@@ -18,6 +19,7 @@ pub use csv::csv;
 pub use file::{OutputError, ResultFile};
 pub use long::long;
 pub(crate) use notes::{notes, reasons, ways};
+pub use openmetrics::openmetrics;
 pub use perftest::{PerftestColumns, perftest};
 pub use phases::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPeer};
 pub use plain::{plain, plain_throughout};
@@ -27,6 +29,6 @@ pub use schema::{
     Loss, Memory, Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord, SCHEMA, Side,
     Status, Stopped, StoppedBy, Throughput,
 };
-pub use table::table;
+pub use table::{markdown, table};
 pub use tcp::{Spread, TcpRecord, TcpSide};
 pub use tensors::{Assign, ParameterServer, TensorRecord};

@@ -6,7 +6,7 @@ use std::{
     fmt::Write as _,
 };
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Row, Table, presets};
 
 use super::{
     CellRecord, Document, LatencyKind, Status,
@@ -20,6 +20,39 @@ use crate::plan::{Axis, Buffers, Pattern, TransportName, Value, display_bytes, d
 /// The table as text, with what a reader must know about each column under it.
 #[must_use]
 pub fn table(document: &Document) -> String {
+    let mut text = tables(document, Face::Plain);
+    text.push_str(&phases(document));
+    text.push_str(&notes(document));
+    text
+}
+
+/// The same as Markdown, as it is read on GitHub: for an issue or a summary of a job.
+#[must_use]
+pub fn markdown(document: &Document) -> String {
+    let mut text = tables(document, Face::Markdown);
+    for (title, lines) in [("phases", phases(document)), ("notes", notes(document))] {
+        if !lines.is_empty() {
+            // Fenced, since names and reasons in it may be anything.
+            let _ = writeln!(
+                text,
+                "<details><summary>{title}</summary>\n\n````text\n{}\n````\n\n</details>\n",
+                lines.trim_end().replace("````", "'```")
+            );
+        }
+    }
+    text
+}
+
+/// How a table is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Face {
+    /// Without lines.
+    Plain,
+    /// GitHub's.
+    Markdown,
+}
+
+fn tables(document: &Document, face: Face) -> String {
     let mut text = String::new();
     for &pattern in &document.plan.patterns {
         let cells: Vec<_> = document.cells.iter().filter(|cell| cell.pattern == pattern).collect();
@@ -33,16 +66,15 @@ pub fn table(document: &Document) -> String {
             let blocks = beside(columns.transports(), SIZE, |transport| {
                 transport.to_string().len().max(figure)
             });
-            blocks.iter().map(|transports| rows_of_variants(&cells, transports)).collect()
+            blocks.iter().map(|transports| rows_of_variants(&cells, transports, face)).collect()
         } else {
-            side_by_side.iter().map(|columns| rows_of_sizes(&cells, columns)).collect()
+            side_by_side.iter().map(|columns| rows_of_sizes(&cells, columns, face)).collect()
         };
         for table in tables {
-            let _ = writeln!(text, "{}\n{table}\n", title(document, pattern));
+            let gap = if face == Face::Markdown { "\n" } else { "" };
+            let _ = writeln!(text, "{}\n{gap}{table}\n", title(document, pattern));
         }
     }
-    text.push_str(&phases(document));
-    text.push_str(&notes(document));
     text
 }
 
@@ -173,7 +205,7 @@ fn sizes<'a>(cells: &[&'a CellRecord]) -> Vec<Size<'a>> {
 }
 
 /// A row a size, with every transport in every variant beside the others.
-fn rows_of_sizes(cells: &[&CellRecord], columns: &[Column<'_>]) -> String {
+fn rows_of_sizes(cells: &[&CellRecord], columns: &[Column<'_>], face: Face) -> String {
     let index = index(cells);
     let header = columns.iter().map(|column| column.title());
     let mut rows = Rows::new(std::iter::once("size".to_owned()).chain(header));
@@ -186,12 +218,12 @@ fn rows_of_sizes(cells: &[&CellRecord], columns: &[Column<'_>]) -> String {
             rows.add(std::iter::once(display_size(size.0, size.1, size.2)).chain(figures));
         }
     }
-    rows.shown()
+    rows.shown(face)
 }
 
 /// A row a size and variant, with the transports beside each other. A transport that the settings
 /// of a row do not touch has its figure in another row of that size.
-fn rows_of_variants(cells: &[&CellRecord], transports: &[&TransportName]) -> String {
+fn rows_of_variants(cells: &[&CellRecord], transports: &[&TransportName], face: Face) -> String {
     let index = index(cells);
     let mut seen = BTreeSet::new();
     let variants = cells.iter().map(|cell| &cell.variant);
@@ -217,10 +249,10 @@ fn rows_of_variants(cells: &[&CellRecord], transports: &[&TransportName]) -> Str
             rows.add(std::iter::once(label).chain(values).chain(figures));
         }
     }
-    rows.shown()
+    rows.shown(face)
 }
 
-/// A table of right-aligned columns without lines.
+/// A table of right-aligned columns.
 struct Rows(Table);
 
 impl Rows {
@@ -235,12 +267,27 @@ impl Rows {
         self.0.add_row(row);
     }
 
-    fn shown(mut self) -> String {
+    fn shown(mut self, face: Face) -> String {
+        if face == Face::Markdown {
+            return self.as_markdown();
+        }
         for column in self.0.column_iter_mut() {
             column.set_padding((0, 2));
             column.set_cell_alignment(CellAlignment::Right);
         }
         self.0.trim_fmt()
+    }
+
+    fn as_markdown(self) -> String {
+        let line = |row: &Row| {
+            // A bar would end the cell.
+            let cells = row.cell_iter().map(|cell| cell.content().replace('|', "\\|"));
+            format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+        };
+        let Some(header) = self.0.header() else { return String::new() };
+        let rule = vec!["---:"; header.cell_count()].join(" | ");
+        let rows = self.0.row_iter().map(line);
+        [line(header), format!("| {rule} |")].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -262,6 +262,12 @@ pub(super) enum Format {
     Csv,
     /// The columns of perftest's programs, a block a transport and pattern
     Perftest,
+    /// JSON lines as it goes: the run, each cell when it is done, the end
+    Jsonl,
+    /// The tables as GitHub shows them
+    Markdown,
+    /// Gauges as Prometheus reads them, for a node exporter's textfile folder
+    Openmetrics,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

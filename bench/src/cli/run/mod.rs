@@ -4,6 +4,7 @@ mod arguments;
 mod connect;
 mod document;
 mod ignored;
+mod lines;
 mod plan;
 mod sweep;
 mod tensors;
@@ -24,6 +25,7 @@ use self::{
     arguments::Format,
     document::{estimated, plan_record},
     ignored::refuse_ignored,
+    lines::Lines,
     plan::{plan, refuse_impossible, seed},
     sweep::sweep,
     trace::{TraceFile, Watched},
@@ -32,7 +34,10 @@ use self::{
 use super::{Exit, Failure, complain, print, progress::Shown, serve::stop_on_signals};
 use crate::{
     plan::Plan,
-    report::{Document, PerftestColumns, ResultFile, Status, csv, long, perftest, table},
+    report::{
+        Document, PerftestColumns, ResultFile, Status, csv, long, markdown, openmetrics, perftest,
+        table,
+    },
     run::{Rules, RunError},
     session::{Host, Variants},
     transport::{StopReason, StopSignal},
@@ -90,11 +95,20 @@ pub(super) fn carry_out(
     let mut document = document(arguments, &plan, &here);
     let mut shown = Shown::new(arguments.progress);
 
-    let watched = Watched { shown: &mut shown, trace: trace.as_mut() };
+    let mut lines = (arguments.format == Format::Jsonl).then(Lines::default);
+    let watched = Watched {
+        shown: &mut shown,
+        trace: trace.as_mut(),
+        lines: lines.as_mut(),
+        unprinted: None,
+    };
     let ended = measure((arguments, words), (plan, variants), here, &stop, &mut document, watched);
     shown.end();
     // Also an interruption may come before the server is reached.
     let has_begun = document.server.is_some() && !matches!(ended, Err(Ended::NotBegun(_)));
+    if let Some(mut lines) = lines.filter(|_| has_begun) {
+        lines.end(&document)?;
+    }
     let traced = match trace {
         Some(trace) if has_begun => trace.finish(&document),
         Some(trace) => {
@@ -195,10 +209,16 @@ fn measure(
     if let Some(estimate) = &document.plan.estimate {
         watched.shown.announce(&estimated(estimate, &plan));
     }
+    if let Some(Err(failure)) = watched.lines.as_ref().map(|lines| lines.begin(document)) {
+        return Err(not_begun(document, file, failure));
+    }
     let outcome =
         crate::run::run(&plan, rules, &initiating, &mut client, document, file, &mut watched);
     client.end();
-    outcome.map_err(Ended::Run)
+    match watched.unprinted {
+        Some(failure) => Err(Ended::NotBegun(failure)),
+        None => outcome.map_err(Ended::Run),
+    }
 }
 
 fn render(arguments: &RunArguments, document: &Document) -> Result<(), Failure> {
@@ -211,6 +231,10 @@ fn render(arguments: &RunArguments, document: &Document) -> Result<(), Failure> 
             print(&perftest(document, columns))
         }
         Format::Table => print(&table(document)),
+        // Printed as it came.
+        Format::Jsonl => Ok(()),
+        Format::Markdown => print(&markdown(document)),
+        Format::Openmetrics => print(&openmetrics(document)),
         Format::Long => print(&long(document)),
         Format::Csv => print(&csv(document).map_err(Failure::error)?),
         Format::Json => {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::RunArguments;
+use super::{RunArguments, lines::Lines};
 use crate::{
     cli::{Failure, progress::Shown},
     plan::{Cell, Plan},
@@ -104,6 +104,9 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
 pub(super) struct Watched<'a> {
     pub(super) shown: &'a mut Shown,
     pub(super) trace: Option<&'a mut TraceFile>,
+    pub(super) lines: Option<&'a mut Lines>,
+    // Why a line could not be printed.
+    pub(super) unprinted: Option<Failure>,
 }
 
 impl Progress for Watched<'_> {
@@ -117,6 +120,11 @@ impl Progress for Watched<'_> {
 
     fn cell_done(&mut self, cell: &CellRecord) {
         self.shown.cell_done(cell);
+        if let Some(lines) = &mut self.lines
+            && let Err(failure) = lines.cell(cell)
+        {
+            self.unprinted.get_or_insert(failure);
+        }
     }
 
     fn marked(&mut self, cell: &Cell, round: u32, phases: &SlicePhases) {
