@@ -269,7 +269,7 @@ impl Rows {
 
     fn shown(mut self, face: Face) -> String {
         if face == Face::Markdown {
-            return self.as_markdown();
+            return self.into_markdown();
         }
         for column in self.0.column_iter_mut() {
             column.set_padding((0, 2));
@@ -278,7 +278,7 @@ impl Rows {
         self.0.trim_fmt()
     }
 
-    fn as_markdown(self) -> String {
+    fn into_markdown(self) -> String {
         let line = |row: &Row| {
             // A bar would end the cell.
             let cells = row.cell_iter().map(|cell| cell.content().replace('|', "\\|"));

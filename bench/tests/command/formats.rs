@@ -35,7 +35,8 @@ fn json_lines_are_the_document_in_parts() {
 /// Each line is there when its cell is done, not when all are.
 #[test]
 fn json_lines_come_as_the_run_goes() {
-    let plan = "run --transport tcp@loopback --pattern latency -s 8,64 -D 60s --rounds 1 --format jsonl";
+    let plan =
+        "run --transport tcp@loopback --pattern latency -s 8,64 -D 60s --rounds 1 --format jsonl";
     let mut running = fabricbench(plan).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
     let first: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
@@ -63,7 +64,9 @@ fn gauges_keep_to_the_rules_of_their_format() {
     let (mut family, mut families, mut samples) = (String::new(), Vec::new(), Vec::new());
     for line in text.lines().filter(|line| *line != "# EOF") {
         if let Some(comment) = line.strip_prefix("# ") {
-            let [_, name, ..] = comment.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let [_, name, ..] = comment.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
             if name != family {
                 assert!(!families.contains(&name.to_owned()), "{name} twice");
                 families.push(name.to_owned());
@@ -80,6 +83,8 @@ fn gauges_keep_to_the_rules_of_their_format() {
     let p50 = "fabricbench_latency_seconds{transport=\"tcp@loopback\",pattern=\"latency\",size=\"64\",\
                threads=\"2\",kind=\"half-round-trip\",quantile=\"0.5\"}";
     assert!(samples.contains(&p50), "{text}");
-    assert!(samples.iter().any(|sample| sample.starts_with("fabricbench_throughput_bytes_per_second")));
+    assert!(
+        samples.iter().any(|sample| sample.starts_with("fabricbench_throughput_bytes_per_second"))
+    );
     assert!(text.contains("fabricbench_run_info{version=\""), "{text}");
 }
