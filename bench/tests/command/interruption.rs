@@ -19,7 +19,9 @@ fn cut_off(signal: Signal, output: Option<&Path>) -> Finished {
         command.arg("--output").arg(path);
     }
     let client = Running::start(&mut command);
-    client.says(|text| (text.lines().count() >= 2 && text.ends_with('\n')).then_some(()));
+    // Behind the line that says how long it will take.
+    let cells = |text: &str| text.lines().filter(|line| line.contains("@loopback latency")).count();
+    client.says(|text| (cells(text) >= 2 && text.ends_with('\n')).then_some(()));
     thread::sleep(Duration::from_millis(300));
     client.signal(signal);
     client.end_within(Duration::from_secs(5))
