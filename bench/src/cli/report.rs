@@ -15,7 +15,8 @@ use super::{
 use crate::{
     html::{Options, Source, report as draw, tell_apart},
     plan::Sizes,
-    report::ResultFile,
+    report::{Content, ResultFile},
+    transport::StopSignal,
 };
 
 #[derive(Debug, Args)]
@@ -51,7 +52,8 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<Exit, Failure> {
         line_rate: arguments.line_rate.map(|bits| bits / 8.0),
     };
     let drawn = draw(&sources, &options);
-    let file = ResultFile::create(&arguments.output).map_err(Failure::error)?;
+    let file = ResultFile::create(&arguments.output, Content::Result, &StopSignal::new());
+    let file = file.map_err(Failure::error)?;
     file.finish_as(drawn.page.as_bytes()).map_err(Failure::error)?;
     if let Some(folder) = &arguments.svg {
         let failed = |path: &std::path::Path, error: std::io::Error| {

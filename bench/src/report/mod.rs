@@ -16,7 +16,7 @@ mod tcp;
 mod tensors;
 
 pub use csv::csv;
-pub use file::{OutputError, ResultFile};
+pub use file::{Content, OutputError, ResultFile};
 pub use long::long;
 pub(crate) use notes::{notes, reasons, ways};
 pub use openmetrics::openmetrics;

@@ -46,6 +46,12 @@ impl Trace {
         self.slices.push(Slice { cell: cell.clone(), round, calls });
     }
 
+    /// Whether it would show none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slices.iter().all(|slice| slice.calls.is_empty())
+    }
+
     /// The trace, with what `document` says of both hosts.
     #[must_use]
     pub fn events(&self, document: &Document) -> Value {

@@ -6,7 +6,10 @@ use std::{
     os::unix::fs::{PermissionsExt as _, symlink},
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
+
+use rustix::process::Signal;
 
 use crate::{
     document::Document,
@@ -111,12 +114,56 @@ fn a_pipe_waits_for_its_reader_and_not_for_ever() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut command = fabricbench(QUICK);
     let client = Running::start(command.arg("--output").arg(&pipe));
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(300));
     Document::read(&fs::read_to_string(&pipe).unwrap());
     client.end().quietly(0);
     let finished = write_to(&pipe);
-    assert!(finished.took < std::time::Duration::from_secs(20), "{:?}", finished.took);
+    assert!(finished.took < Duration::from_secs(20), "{:?}", finished.took);
     finished.failed(1, &["pipe", "nobody reads", "--output"]);
+}
+
+/// Into a pipe goes a trace as a result does.
+#[test]
+fn a_trace_waits_for_its_reader_and_not_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let begin = || {
+        let mut command = fabricbench("run --transport tcp@lo --pattern latency -s 8 -n 20");
+        Running::start(command.args(["--phases=1", "--trace"]).arg(&pipe))
+    };
+    let client = begin();
+    let trace = fs::read_to_string(&pipe).unwrap();
+    assert!(trace.starts_with('{') && trace.ends_with("}\n"), "{trace}");
+    client.end().quietly(0);
+    begin().end_within(Duration::from_secs(20)).failed(1, &["pipe", "nobody reads", "--trace"]);
+    let client = begin();
+    std::thread::sleep(Duration::from_millis(500));
+    client.signal(Signal::TERM);
+    client.end_within(Duration::from_secs(4)).failed(130, &["interrupted"]);
+}
+
+/// Whoever opens a pipe and reads nothing holds nobody up who is interrupted.
+#[test]
+fn an_interrupt_ends_the_wait_for_who_does_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // More than a pipe holds: a document of many cells, and a trace of many calls.
+    for options in ["-s 1:1024:+8 -n 2 --rounds 1 -o", "-s 8 -n 200 --phases=1 --trace"] {
+        let mut command =
+            fabricbench(&format!("run --transport tcp@lo --pattern latency {options}"));
+        let mut client = Running::start(command.arg(&pipe));
+        let reader = File::open(&pipe).unwrap();
+        // Until it fills the pipe.
+        let full = || rustix::io::ioctl_fionread(&reader).unwrap() >= 60_000;
+        while client.is_running() && !full() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        client.signal(Signal::TERM);
+        let finished = client.end_within(Duration::from_secs(10));
+        finished.failed(1, &["pipe", "read nothing of it"]);
+    }
 }
 
 /// As root, on a file system of its own that has no room: nothing half-written stays.

@@ -69,6 +69,37 @@ fn nobody_listens() {
 }
 
 #[test]
+fn a_run_that_does_not_begin_leaves_the_result_of_an_earlier_one() {
+    let hole = BlackHole::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kept.json");
+    let kept = "yesterday's, and hard to come by";
+    std::fs::write(&path, kept).unwrap();
+    let begin = |options: &str| {
+        let mut command = fabricbench(&format!("run {options} --transport tcp@lo -s 8 -n 2 -o"));
+        Running::start(command.arg(&path))
+    };
+    begin("127.0.0.1:1").end().failed(1, &["127.0.0.1:1", "refused"]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), kept);
+    begin("--cpus 1023").end().failed(2, &["1023"]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), kept);
+    // Neither by one that is interrupted, or killed, before it has a server.
+    for (signal, code) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
+        let client = begin(&format!("{} --timeout 1m", hole.address));
+        std::thread::sleep(Duration::from_millis(500));
+        client.signal(signal);
+        assert_eq!(client.end_within(Duration::from_secs(5)).code, code);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), kept);
+    }
+    begin("").end().quietly(0);
+    Document::read(&std::fs::read_to_string(&path).unwrap());
+    // What is empty loses nothing.
+    std::fs::write(&path, "").unwrap();
+    begin("127.0.0.1:1").end().failed(1, &["refused"]);
+    Document::read(&std::fs::read_to_string(&path).unwrap());
+}
+
+#[test]
 fn a_server_that_is_not_there_yet_is_waited_for_if_asked() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

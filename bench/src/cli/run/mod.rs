@@ -35,8 +35,8 @@ use super::{Exit, Failure, complain, print, progress::Shown, serve::stop_on_sign
 use crate::{
     plan::Plan,
     report::{
-        Document, PerftestColumns, ResultFile, Status, csv, long, markdown, openmetrics, perftest,
-        table,
+        Content, Document, PerftestColumns, ResultFile, Status, csv, long, markdown, openmetrics,
+        perftest, table,
     },
     run::{Rules, RunError},
     session::{Host, Variants},
@@ -89,19 +89,16 @@ pub(super) fn carry_out(
     refuse_ignored(words, &plan)?;
     let variants = variants(arguments, words, &plan)?;
     refuse_impossible(&plan, &variants)?;
+    trace::check(arguments, &plan, &variants)?;
     let stop = stop_on_signals()?;
     let here = Host::here().map_err(Failure::Error)?;
-    let mut trace = TraceFile::create(arguments, &plan, &variants)?;
     let mut document = document(arguments, &plan, &here);
     let mut shown = Shown::new(arguments.progress);
+    let mut trace = None;
 
     let mut lines = (arguments.format == Format::Jsonl).then(Lines::default);
-    let watched = Watched {
-        shown: &mut shown,
-        trace: trace.as_mut(),
-        lines: lines.as_mut(),
-        unprinted: None,
-    };
+    let watched =
+        Watched { shown: &mut shown, trace: &mut trace, lines: lines.as_mut(), unprinted: None };
     let ended = measure((arguments, words), (plan, variants), here, &stop, &mut document, watched);
     shown.end();
     // Also an interruption may come before the server is reached.
@@ -109,14 +106,7 @@ pub(super) fn carry_out(
     if let Some(mut lines) = lines.filter(|_| has_begun) {
         lines.end(&document)?;
     }
-    let traced = match trace {
-        Some(trace) if has_begun => trace.finish(&document),
-        Some(trace) => {
-            trace.discard();
-            Ok(())
-        }
-        None => Ok(()),
-    };
+    let traced = trace.map_or(Ok(()), |trace| trace.finish(&document));
     Ok((document, Outcome { ended, traced }))
 }
 
@@ -163,28 +153,28 @@ fn measure(
     let not_begun = |document: &mut Document, file: Option<&ResultFile>, failure: Failure| {
         let reason = format!("the run did not begin: {failure}");
         document.cells.iter_mut().for_each(|cell| cell.reason = Some(reason.clone()));
-        // The failure says more than that it could not be written down as well.
-        let _ = file.map(|file| file.finish(document));
-        Ended::NotBegun(failure)
+        // What an earlier run found is worth more than that this one found nothing; and the failure says
+        // more than that it could not be written down as well.
+        let _ = file.filter(|file| !file.replaces()).map(|file| file.finish(document));
+        match stop.reason() {
+            Some(StopReason::Interrupted) => Ended::Run(RunError::Interrupted),
+            _ => Ended::NotBegun(failure),
+        }
     };
-    let file = match arguments.output.as_deref().map(ResultFile::create).transpose() {
+    let output = arguments.output.as_deref();
+    let file = match output.map(|path| ResultFile::create(path, Content::Result, stop)).transpose()
+    {
         Ok(file) => file,
         Err(error) => return Err(not_begun(document, None, Failure::error(error))),
     };
     let file = file.as_ref();
-    // At once, so that the document of an earlier run is never taken for this one's.
-    if let Some(Err(error)) = file.map(|file| file.write(document)) {
-        return Err(not_begun(document, None, Failure::error(error)));
-    }
+    *watched.trace = match TraceFile::create(arguments, stop) {
+        Ok(trace) => trace,
+        Err(failure) => return Err(not_begun(document, file, failure)),
+    };
     let (mut client, _server) = match connect(arguments, &here, stop, watched.shown) {
         Ok(connected) => connected,
-        Err(failure) => {
-            let ended = not_begun(document, file, failure);
-            return Err(match stop.reason() {
-                Some(StopReason::Interrupted) => Ended::Run(RunError::Interrupted),
-                _ => ended,
-            });
-        }
+        Err(failure) => return Err(not_begun(document, file, failure)),
     };
     document.server = Some(client.there.environment.clone());
     let (plan, variants) =
@@ -204,6 +194,10 @@ fn measure(
         Ok(initiating) => initiating,
         Err(failure) => return Err(not_begun(document, file, failure)),
     };
+    // From here on the file is of this run, so that the document of an earlier one is never taken for its.
+    if let Some(Err(error)) = file.map(|file| file.write(document)) {
+        return Err(not_begun(document, None, Failure::error(error)));
+    }
     let rules =
         Rules { warm_up: arguments.warm_up(), patience: arguments.timeout, tune: arguments.tune };
     if let Some(estimate) = &document.plan.estimate {

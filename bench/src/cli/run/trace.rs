@@ -1,81 +1,80 @@
 //! `--trace`: the file, which is made before anything is measured for it, and what goes into it.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write as _},
+    fs,
     path::{Path, PathBuf},
 };
 
 use super::{RunArguments, lines::Lines};
 use crate::{
-    cli::{Failure, progress::Shown},
+    cli::{Failure, complain, progress::Shown},
     plan::{Cell, Plan},
-    report::{CellRecord, Document},
+    report::{CellRecord, Content, Document, ResultFile},
     run::{Beginning, Progress, Trace},
     session::{SlicePhases, Variants},
+    transport::StopSignal,
 };
 
 /// Where a trace goes, and the calls that it will show.
 #[derive(Debug)]
 pub(super) struct TraceFile {
-    path: PathBuf,
-    file: File,
-    // Whether there was none before.
-    is_new: bool,
+    file: ResultFile,
     trace: Trace,
 }
 
+/// Refuses a trace that cannot be.
+///
+/// # Errors
+/// No call of the run is marked, or it is the result's file.
+pub(super) fn check(
+    arguments: &RunArguments,
+    plan: &Plan,
+    variants: &Variants,
+) -> Result<(), Failure> {
+    let Some(path) = &arguments.trace else { return Ok(()) };
+    if !plan.cells.iter().any(|cell| variants.of(&cell.variant).phases.is_some()) {
+        return Err(Failure::Usage(
+            "--trace shows marked calls, and none are marked; give --phases as well".to_owned(),
+        ));
+    }
+    if arguments.output.as_deref().is_some_and(|output| place(output) == place(path)) {
+        return Err(Failure::Usage(
+            "--trace and --output name one file; give each its own".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 impl TraceFile {
-    /// The one that was asked for, if any.
-    ///
-    /// # Errors
-    /// No call of the run is marked, it is the result's file, or it cannot be written.
-    pub(super) fn create(
-        arguments: &RunArguments,
-        plan: &Plan,
-        variants: &Variants,
-    ) -> Result<Option<Self>, Failure> {
-        let Some(path) = &arguments.trace else { return Ok(None) };
-        if !plan.cells.iter().any(|cell| variants.of(&cell.variant).phases.is_some()) {
-            return Err(Failure::Usage(
-                "--trace shows marked calls, and none are marked; give --phases as well".to_owned(),
-            ));
-        }
-        if arguments.output.as_deref().is_some_and(|output| place(output) == place(path)) {
-            return Err(Failure::Usage(
-                "--trace and --output name one file; give each its own".to_owned(),
-            ));
-        }
-        let path = path.clone();
-        let (opened, is_new) = match File::create_new(&path) {
-            // What it holds stays there until there is something to put in its place.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                (OpenOptions::new().write(true).create(true).truncate(false).open(&path), false)
-            }
-            created => (created, true),
-        };
-        let file = opened.map_err(|error| failed(&path, &error))?;
-        Ok(Some(Self { path, file, is_new, trace: Trace::default() }))
-    }
-
-    /// Leaves the place as it was: nothing was measured.
-    pub(super) fn discard(self) {
-        if self.is_new {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-
-    /// Writes it.
+    /// The one that was asked for, if any. What its place holds stays there until there is something to
+    /// put in its stead.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn finish(mut self, document: &Document) -> Result<(), Failure> {
-        let text = serde_json::to_string(&self.trace.events(document)).map_err(Failure::error)?;
-        // Refused by devices and pipes, which have no length.
-        let _ = self.file.set_len(0);
-        let written =
-            self.file.write_all(text.as_bytes()).and_then(|()| self.file.write_all(b"\n"));
-        written.map_err(|error| failed(&self.path, &error))
+    pub(super) fn create(
+        arguments: &RunArguments,
+        stop: &StopSignal,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(path) = &arguments.trace else { return Ok(None) };
+        let file = ResultFile::create(path, Content::Trace, stop).map_err(Failure::error)?;
+        Ok(Some(Self { file, trace: Trace::default() }))
+    }
+
+    /// Writes it. If there is no call in it, its place is left as it was.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn finish(self, document: &Document) -> Result<(), Failure> {
+        if self.trace.is_empty() {
+            // Of a run that did not begin, its failure says enough.
+            if document.complete {
+                complain("--trace: no call was marked; the file is left as it was");
+            }
+            return Ok(());
+        }
+        let mut text = serde_json::to_vec(&self.trace.events(document)).map_err(Failure::error)?;
+        text.push(b'\n');
+        self.file.finish_as(&text).map_err(Failure::error)
     }
 }
 
@@ -92,18 +91,11 @@ fn place(path: &Path) -> PathBuf {
     }
 }
 
-fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::error(format!(
-        "cannot write the trace to {}: {error}; choose another place with --trace",
-        path.display()
-    ))
-}
-
 /// Shows how the run goes, and keeps the calls of which a trace is made.
 #[derive(Debug)]
 pub(super) struct Watched<'a> {
     pub(super) shown: &'a mut Shown,
-    pub(super) trace: Option<&'a mut TraceFile>,
+    pub(super) trace: &'a mut Option<TraceFile>,
     pub(super) lines: Option<&'a mut Lines>,
     // Why a line could not be printed.
     pub(super) unprinted: Option<Failure>,
@@ -128,7 +120,7 @@ impl Progress for Watched<'_> {
     }
 
     fn marked(&mut self, cell: &Cell, round: u32, phases: &SlicePhases) {
-        if let Some(file) = &mut self.trace {
+        if let Some(file) = self.trace {
             file.trace.add(cell, round, phases);
         }
     }
