@@ -23,6 +23,7 @@ use measure::WithServer;
 use overload::overloads;
 use pace::Pace;
 pub use pace::estimate;
+use phases::unmarked;
 use tally::Tally;
 use thiserror::Error;
 pub use trace::Trace;
@@ -110,6 +111,7 @@ pub fn run<C: Clock + Clone + Send + Sync + 'static>(
     if let Err(RunError::Output(_)) = ended {
         return ended;
     }
+    document.warnings.extend(unmarked(&plan.cells, &document.cells, &initiating.variants));
     document.advice = advice(&document.cells, &initiating.here, &initiating.there);
     // A device or pipe is written once, at the end, so it needs the document also when it was cut.
     document.complete = ended.is_ok();

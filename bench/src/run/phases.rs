@@ -1,8 +1,11 @@
 //! The phases of a cell's marked calls, added up over its rounds.
 
 use crate::{
-    report::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPeer},
-    session::{Phase, SampledCall, Served, SlicePhases, Span},
+    plan::Cell,
+    report::{
+        CellRecord, PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, Status, WireAndPeer,
+    },
+    session::{Phase, SampledCall, Served, SlicePhases, Span, Variants},
     stats::Histogram,
 };
 
@@ -14,6 +17,27 @@ pub(super) struct PhaseTally {
     whole: Times,
     client: Phases,
     served: ServedTally,
+}
+
+/// A warning if there are cells whose calls were to be marked, and none was. `planned` are those of which
+/// `cells` are the records.
+pub(super) fn unmarked(
+    planned: &[Cell],
+    cells: &[CellRecord],
+    variants: &Variants,
+) -> Option<String> {
+    let asked = planned.iter().zip(cells).filter_map(|(cell, record)| {
+        let one_in = variants.of(&cell.variant).phases?;
+        (record.status == Status::Measured).then_some((one_in, record))
+    });
+    let (without, with): (Vec<_>, Vec<_>) = asked.partition(|(_, cell)| cell.phases.is_none());
+    let one_in = without.iter().map(|(one_in, _)| one_in).min()?;
+    Some(format!(
+        "in {} of {} cells no call was marked (--phases {one_in}: one in so many); give a smaller number, or a \
+         longer -D",
+        without.len(),
+        without.len() + with.len()
+    ))
 }
 
 /// Of those calls of which the server's part is known.

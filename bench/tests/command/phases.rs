@@ -218,6 +218,17 @@ fn what_has_no_calls_is_refused_by_name() {
 }
 
 #[test]
+fn calls_that_are_too_few_to_be_marked_are_told() {
+    let plan = "run --transport tcp@lo --pattern latency,calls -s 8 -n 40 --rounds 1";
+    let document = Document::read(
+        &run(&format!("{plan} --sweep phases=no,1,100000 --format json")).quietly(0).stdout,
+    );
+    let warnings = document.0["warnings"].to_string();
+    assert!(warnings.contains("in 2 of 4 cells no call was marked (--phases 100000"), "{warnings}");
+    assert!(!run(&format!("{plan} --phases=1")).quietly(0).stdout.contains("no call was marked"));
+}
+
+#[test]
 fn tables_show_the_phases() {
     let plan = "run --transport tcp@lo,grpc@lo,grpc-lean@lo --pattern latency -s 64,4K -n 400 --rounds 1 \
                 --phases 2";
@@ -353,6 +364,16 @@ fn a_run_that_does_not_begin_leaves_the_trace_of_an_earlier_one() {
     }
     assert!(fs::read_to_string(&earlier).unwrap().starts_with("a trace that is longer"));
     assert!(!new.exists());
+    // And so does one that measures nothing, or marks no call of what it measures.
+    for (options, code) in [("tcp@nowhere0 --phases=1", 4), ("tcp@lo --phases=1000000", 0)] {
+        for trace in [&earlier, &new] {
+            let trace = trace.display();
+            let plan = format!("run --transport {options} --pattern latency -s 8 -n 20");
+            run(&format!("{plan} --trace {trace}")).failed(code, &["--trace", "no call"]);
+        }
+        assert!(fs::read_to_string(&earlier).unwrap().starts_with("a trace that is longer"));
+        assert!(!new.exists());
+    }
     // One that begins replaces all of it.
     fs::write(&earlier, " ".repeat(1 << 20) + "an end").unwrap();
     let plan = "run --transport tcp@lo --pattern latency -s 8 -n 20 --rounds 1 --phases 1";
