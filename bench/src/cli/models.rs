@@ -42,9 +42,10 @@ pub(super) fn model(name: &str) -> Result<Model, Failure> {
     let refused = |why: String| Failure::Usage(format!("--model {name}: {why}"));
     match read(name) {
         Ok(text) => Model::parse(&text).map_err(|error| refused(error.to_string())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(Failure::Usage(format!("--model: {}, and no file is", unknown(name))))
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Failure::Usage(format!(
+            "--model: `{name}` is neither a file nor a model that comes with the program; those are {}",
+            known()
+        ))),
         Err(error) => Err(refused(error.to_string())),
     }
 }
@@ -63,8 +64,11 @@ fn read(path: &str) -> io::Result<String> {
 
 /// That there is no model of that name, and what there is.
 fn unknown(name: &str) -> String {
-    let names: Vec<_> = Model::known().map(|model| model.name).collect();
-    format!("no model is named `{name}`; there are {}", names.join(", "))
+    format!("no model is named `{name}`; there are {}", known())
+}
+
+fn known() -> String {
+    Model::known().map(|model| model.name).collect::<Vec<_>>().join(", ")
 }
 
 fn list() -> String {

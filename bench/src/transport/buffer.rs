@@ -32,8 +32,14 @@ pub(super) fn zeroed_of_admitted(size: u64) -> Result<Vec<u8>, TransportError> {
 
 fn no_memory(size: u64, available: &str) -> TransportError {
     TransportError::Unsupported(format!(
-        "no memory for messages of {size} B on this host{available}; take a smaller size"
+        "no memory on {} for messages of {size} B{available}; take a smaller size",
+        hostname()
     ))
+}
+
+/// What this host is called: reasons of both sides stand in one document.
+pub(super) fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Whether one side may take so many bytes of this host's memory: half of what is available.
@@ -43,7 +49,7 @@ fn no_memory(size: u64, available: &str) -> TransportError {
 pub(super) fn admit(bytes: u64) -> Result<(), String> {
     match available() {
         Some(available) if bytes > available / 2 => {
-            Err(format!(", of which {available} B are available"))
+            Err(format!(" ({available} B are available, and half of that is to be had)"))
         }
         _ => Ok(()),
     }

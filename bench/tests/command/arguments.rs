@@ -88,7 +88,7 @@ fn are_refused_in_one_line() {
             &["--sweep rate", "no difference"],
         ),
         ("run --transport tcp@lo --pattern calls --sweep arrivals=constant,poisson", &["--rate N"]),
-        ("run --transport tcp@lo --pattern calls --rate 0", &["--rate", "1..=100000000"]),
+        ("run --transport tcp@lo --pattern calls --rate 0", &["--rate", "from 1 to 100000000"]),
         ("run --transport tcp@lo --pattern calls --arrivals poisson", &["--arrivals", "--rate N"]),
         ("run --pattern calls --rate 1 --arrivals bursts", &["--arrivals", "constant, poisson"]),
         ("run --pattern pingpong", &["--pattern", "pingpong", "latency", "bandwidth"]),

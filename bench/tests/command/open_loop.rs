@@ -23,6 +23,14 @@ fn calls(options: &str) -> Document {
 }
 
 #[test]
+fn what_is_no_rate_is_refused_in_words() {
+    for rate in ["-5", "NaN", "0.5", "0", "1e9", ""] {
+        let plan = format!("run --transport tcp@lo --pattern calls -s 8 --rate={rate}");
+        run(&plan).failed(2, &["--rate", "no whole number of calls a second from 1 to"]);
+    }
+}
+
+#[test]
 fn a_rate_that_is_borne_is_what_is_measured() {
     let document = calls("--rate 400 -n 300 --reply-size 300");
     assert_eq!(document.0["plan"]["loop_kind"], "open");

@@ -176,7 +176,7 @@ fn what_makes_no_sense_is_refused() {
         ("--pattern tensor".to_owned(), "give --model with one or more of alexnet, vgg-16"),
         ("--model resnet-50".to_owned(), "give --pattern tensor"),
         ("--coalesce".to_owned(), "give --pattern tensor"),
-        ("--pattern tensor --model resnet".to_owned(), "no model is named `resnet`"),
+        ("--pattern tensor --model resnet".to_owned(), "`resnet` is neither a file nor a model"),
         (format!("--pattern tensor --model {wrong}"), "not a model"),
         (format!("--pattern tensor --model {own},{own}"), "model own is named twice"),
         (format!("--pattern tensor --model {own} -s 8"), "--sizes"),
@@ -214,8 +214,9 @@ fn a_model_beyond_the_memory_is_unsupported_with_what_it_takes() {
     let finished = run(&format!("{line} {}", file.path().display()));
     assert_eq!(finished.code, Some(4), "{finished:?}");
     let document = Document::read(&finished.stdout);
-    let words =
-        ["no memory for a step of model huge", "are available", "1099511627776 B for tensors"];
+    let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let no_memory = format!("no memory on {here} for a step of model huge (");
+    let words = [no_memory.as_str(), "are available", "1099511627776 B for tensors"];
     without_figures(document.cell("tcp@loopback", "tensor-push", 1 << 40), "unsupported", &words);
     let words = ["verbs-write is not measured in the pattern tensor-push"];
     without_figures(document.cell("verbs-write", "tensor-push", 1 << 40), "unsupported", &words);

@@ -97,7 +97,7 @@ pub(in crate::cli) struct RunArguments {
     /// before them are answered (an open loop): of the pattern `calls`. Each is timed from when it was to
     /// begin. At most --depth are under way on a connection [default: 1024, and at most 64 MiB]
     #[arg(long, value_name = "N", allow_negative_numbers = true,
-          value_parser = clap::value_parser!(u64).range(1..=MOST_CALLS_PER_SECOND))]
+          value_parser = parse_calls_per_second)]
     pub(super) rate: Option<u64>,
     /// How the calls of --rate follow one another [default: constant]
     #[arg(long, value_name = "KIND", value_enum)]
@@ -246,6 +246,16 @@ impl ArrivalsName {
             Self::Constant => Arrivals::Constant,
             Self::Poisson => Arrivals::Poisson,
         }
+    }
+}
+
+/// Calls a second.
+fn parse_calls_per_second(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(rate @ 1..=MOST_CALLS_PER_SECOND) => Ok(rate),
+        _ => Err(format!(
+            "`{text}` is no whole number of calls a second from 1 to {MOST_CALLS_PER_SECOND}"
+        )),
     }
 }
 

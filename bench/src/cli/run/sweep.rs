@@ -10,7 +10,9 @@ use clap::{ArgAction, CommandFactory as _, Parser as _, parser::ValueSource};
 use super::{RunArguments, arguments::ArrivalsName};
 use crate::{
     cli::{Cli, Command, Failure, find_option, one_line},
-    plan::{Axis, MOST_VARIANTS, Plan, Sizes, Sweep, Value, Variant, parse_bytes},
+    plan::{
+        Axis, MOST_SIZES, MOST_VARIANTS, Plan, SizeError, Sizes, Sweep, Value, Variant, parse_bytes,
+    },
     session::{Settings, Variants},
 };
 
@@ -50,13 +52,38 @@ fn expand(part: &str) -> Result<Vec<Value>, String> {
         return Ok(vec![Value::Number(number)]);
     }
     if part.contains(':') && part.starts_with(|first: char| first.is_ascii_digit()) {
-        let range = Sizes::parse(part).map_err(|error| error.to_string())?;
+        let range = Sizes::parse(part).map_err(|error| not_a_range(part, error))?;
         return Ok(range.as_slice().iter().copied().map(Value::Number).collect());
     }
     match parse_bytes(part) {
         _ if part.is_empty() => Err("a value is empty".to_owned()),
         Ok(number) => Ok(vec![Value::Number(number)]),
         Err(_) => Ok(vec![Value::Word(part.to_owned())]),
+    }
+}
+
+/// Why `part` is no range: the grammar is that of sizes, the values need not be.
+fn not_a_range(part: &str, error: SizeError) -> String {
+    match error {
+        SizeError::Zero => {
+            format!("range `{part}` begins below 1; give 0 as a value of its own, as in 0,1:64")
+        }
+        SizeError::NotANumber(number) => {
+            format!("`{number}` in `{part}` is no number; write 64, 4K or 1M (powers of 1024)")
+        }
+        SizeError::TooLarge(number) => format!("`{number}` in `{part}` does not fit in 64 bits"),
+        SizeError::Descending(_) => {
+            format!("range `{part}` ends below its start; write it as SMALLEST:LARGEST")
+        }
+        SizeError::Step(step) => format!(
+            "step `{step}` of `{part}` does not advance; write x2 (times two) or +4 (plus four)"
+        ),
+        SizeError::Shape(_) | SizeError::Empty(_) => {
+            format!("range `{part}` is not START:END, START:END:xFACTOR or START:END:+STEP")
+        }
+        SizeError::TooMany(_) => {
+            format!("range `{part}` has more than {MOST_SIZES} values; take a larger step")
+        }
     }
 }
 
@@ -213,9 +240,17 @@ mod tests {
             ("qp=1,,2", "empty"),
             ("depth=8:1", "below its start"),
             ("depth=1:1G:+1", "larger step"),
+            ("rate=0:10:x2", "range `0:10:x2` begins below 1"),
+            ("rate=10:1:x2", "range `10:1:x2` ends below its start"),
+            ("rate=1:10:x1", "step `x1` of `1:10:x1`"),
+            ("rate=1:1000Hz", "`1000Hz` in `1:1000Hz` is no number"),
+            ("rate=1:2:3:4", "is not START:END"),
         ] {
             let refused = shown(text).unwrap_err();
             assert!(refused.contains(word), "{text}: {refused}");
+            for foreign in ["size range", "size step", "size `", "size 0"] {
+                assert!(!refused.contains(foreign), "{text}: {refused}");
+            }
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) use store::Store;
 
 use super::{
     TransportError,
-    buffer::{admit, zeroed_of_admitted},
+    buffer::{admit, hostname, zeroed_of_admitted},
 };
 use crate::plan::{CALL_HEADER, Cell, Pattern, Payload, Placed, TensorCall, Tensors};
 
@@ -89,9 +89,9 @@ pub fn admit_tensors(cell: &Cell, depth: u32, side: TensorSide) -> Result<(), Tr
     let needed = under_way.saturating_mul(workers).saturating_add(holds);
     admit(needed).map_err(|available| {
         TransportError::Unsupported(format!(
-            "no memory for a step of model {} on this host{available}, and half of that is to be had: it takes \
-             {needed} B, {holds} B for tensors and the others for calls in flight; take a smaller model, or \
+            "no memory on {} for a step of model {}{available}: it takes {needed} B, {holds} B for tensors and the others for calls in flight; take a smaller model, or \
              fewer --workers or calls in flight (-t)",
+            hostname(),
             tensors.model
         ))
     })
