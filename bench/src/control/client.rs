@@ -120,7 +120,7 @@ impl Client {
         mut queued: impl FnMut(u64),
     ) -> Result<Self, ConnectError> {
         let (stream, address) = reach(host, port, patience, stop)?;
-        greet_server(&stream, stop)?;
+        greet_server(&stream, patience, stop)?;
         let link = Link::new(stream, address.to_string(), patience, stop.clone())?;
         let address = address.ip();
         let said = link.say(Request::Begin(Box::new(here.clone())));

@@ -57,11 +57,13 @@ pub enum GreetingError {
     },
     /// It sent nothing in time.
     #[error(
-        "{peer} did not greet within {GREETING_TIME:?}: it is no fabricbench, or it hangs; look at that process"
+        "{peer} did not greet within {within:?}: it is no fabricbench, or it hangs; look at that process"
     )]
     Silent {
         /// The peer's address.
         peer: String,
+        /// How long it had.
+        within: Duration,
     },
     /// It closed the connection without a greeting.
     #[error(
@@ -84,14 +86,19 @@ pub enum GreetingError {
     Stopped(StopReason),
 }
 
-/// Greets as the client: speak first, then check the server's line.
+/// Greets as the client: speak first, then check the server's line, for which it has 5 s, or `patience`
+/// where that is less.
 ///
 /// # Errors
 /// [`GreetingError`].
-pub fn greet_server(stream: &TcpStream, stop: &StopSignal) -> Result<(), GreetingError> {
+pub fn greet_server(
+    stream: &TcpStream,
+    patience: Duration,
+    stop: &StopSignal,
+) -> Result<(), GreetingError> {
     let peer = name_of(stream);
     say(stream, &peer)?;
-    check(stream, &peer, stop)
+    check(stream, &peer, patience.min(GREETING_TIME), stop)
 }
 
 /// Greets as the server: check the client's line, and answer with ours whatever it was, so that the
@@ -101,7 +108,7 @@ pub fn greet_server(stream: &TcpStream, stop: &StopSignal) -> Result<(), Greetin
 /// [`GreetingError`]; the caller closes the connection.
 pub fn greet_client(stream: &TcpStream, stop: &StopSignal) -> Result<(), GreetingError> {
     let peer = name_of(stream);
-    let checked = check(stream, &peer, stop);
+    let checked = check(stream, &peer, GREETING_TIME, stop);
     match checked {
         Ok(()) | Err(GreetingError::Foreign { .. } | GreetingError::Version { .. }) => {
             let said = say(stream, &peer);
@@ -142,10 +149,15 @@ fn failed(peer: &str, source: io::Error) -> GreetingError {
     }
 }
 
-fn check(mut stream: &TcpStream, peer: &str, stop: &StopSignal) -> Result<(), GreetingError> {
+fn check(
+    mut stream: &TcpStream,
+    peer: &str,
+    within: Duration,
+    stop: &StopSignal,
+) -> Result<(), GreetingError> {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     // One deadline for the line, not one for each byte: a peer that trickles is not waited for.
-    let deadline = Instant::now() + GREETING_TIME;
+    let deadline = Instant::now() + within;
     let mut line = Vec::new();
     stream.set_read_timeout(Some(TURN)).map_err(|error| failed(peer, error))?;
     loop {
@@ -153,7 +165,7 @@ fn check(mut stream: &TcpStream, peer: &str, stop: &StopSignal) -> Result<(), Gr
             return Err(GreetingError::Stopped(reason));
         }
         if Instant::now() >= deadline {
-            return Err(GreetingError::Silent { peer: peer.to_owned() });
+            return Err(GreetingError::Silent { peer: peer.to_owned(), within });
         }
         let mut byte = [0];
         match stream.read(&mut byte) {

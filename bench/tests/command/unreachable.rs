@@ -166,7 +166,7 @@ fn a_server_that_is_stopped_does_not_greet() {
     server.process.signal(Signal::STOP);
     let finished = server.run("--timeout 2s");
     assert!(finished.took < Duration::from_secs(10), "{:?}", finished.took);
-    finished.failed(1, &[&server.address.to_string(), "did not greet"]);
+    finished.failed(1, &[&server.address.to_string(), "did not greet within 2s"]);
     server.process.signal(Signal::CONT);
     server.serves();
 }
