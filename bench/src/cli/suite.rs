@@ -3,8 +3,9 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{
-    Args, Parser as _, Subcommand, ValueEnum,
-    builder::{PathBufValueParser, TypedValueParser as _},
+    Args, CommandFactory as _, Parser as _, Subcommand, ValueEnum,
+    builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser as _},
+    parser::ValueSource,
 };
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
     run::{UsualTransports, carry_out},
 };
 use crate::{
-    plan::BufferSpec,
+    plan::{BufferError, BufferSpec, MOST_BUFFERS},
     report::csv,
     suite::{Benchmark, text, tf_grpc},
 };
@@ -41,10 +42,12 @@ pub(super) struct TfGrpcArguments {
     benchmark: Vec<BenchmarkName>,
     /// Schemes, separated by commas: uniform, random, skew (skew-medium, skew-small: biased to these)
     #[arg(long, value_name = "LIST", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(SCHEMES), hide_possible_values = true,
           default_values_t = ["uniform", "random", "skew"].map(str::to_owned))]
     scheme: Vec<String>,
     /// Buffers of a payload
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u32).range(1..=MOST_BUFFERS as i64))]
     iovecs: u32,
     /// Categories of buffers, with or without a size: s,m,l or s=64,l=2M [default: s=10,m=10K,l=1M]
     #[arg(long, value_name = "LIST")]
@@ -96,8 +99,8 @@ pub(super) struct TfGrpcArguments {
     /// Time without an answer, or without a completion, after which the server is given up
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_timeout)]
     timeout: Duration,
-    /// More options of `run`, behind `--`, which are none of the above: -d mlx5_0, --cpus 0:1,
-    /// --sweep tls=no,yes
+    /// More options of `run`, behind `--`: -d mlx5_0, --cpus 0:1, --sweep tls=no,yes. What they say twice,
+    /// as -n 1000 how long, they say in place of the above
     #[arg(last = true, value_name = "OPTIONS")]
     more: Vec<OsString>,
 }
@@ -142,6 +145,9 @@ enum Format {
     Csv,
 }
 
+/// As --buffers knows them.
+const SCHEMES: [&str; 5] = ["uniform", "random", "skew", "skew-medium", "skew-small"];
+
 const USUAL: UsualTransports = UsualTransports {
     local: &["verbs-write", "verbs-send", "grpc@loopback", "tcp@loopback"],
     remote: &[
@@ -160,6 +166,7 @@ const USUAL: UsualTransports = UsualTransports {
 /// The arguments make no sense, or the run did not begin.
 pub(super) fn suite(name: &SuiteName) -> Result<Exit, Failure> {
     let SuiteName::TfGrpc(arguments) = name;
+    arguments.check_payloads()?;
     let words = arguments.of_run();
     let mut run = match Cli::try_parse_from(&words) {
         Ok(Cli { command: Command::Run(run) }) => run,
@@ -194,6 +201,41 @@ impl TfGrpcArguments {
         self.scheme.iter().map(payload).collect()
     }
 
+    /// Refuses payloads that cannot be, by the names of the options that make them.
+    fn check_payloads(&self) -> Result<(), Failure> {
+        let categories = self.categories.as_deref().unwrap_or_default();
+        for payload in self.payloads() {
+            let Err(error) = BufferSpec::parse(&payload) else { continue };
+            let scheme = payload.split(':').nth(1).unwrap_or_default();
+            return Err(Failure::Usage(match error {
+                BufferError::Shape(_) => format!(
+                    "--categories {categories}: categories are s, m and l, each perhaps with a size, as in \
+                     s=10,m=10K,l=1M"
+                ),
+                BufferError::Count(count) => {
+                    format!("--iovecs {count}: a payload has from 1 to {MOST_BUFFERS} buffers")
+                }
+                BufferError::Categories(_, why) => {
+                    format!("--categories {categories}: the scheme {scheme} {why}")
+                }
+                BufferError::Size(_, why) => format!("--categories {categories}: {why}"),
+            }));
+        }
+        Ok(())
+    }
+
+    /// Whether the options behind `--` have the one that `run` calls `id`.
+    fn says_more(&self, id: &str) -> bool {
+        let words = ["fabricbench", "run"].map(OsString::from).into_iter();
+        // What cannot be read is refused with all the others.
+        let Ok(matches) = Cli::command().try_get_matches_from(words.chain(self.more.clone()))
+        else {
+            return false;
+        };
+        let run = matches.subcommand_matches("run");
+        run.and_then(|run| run.value_source(id)) == Some(ValueSource::CommandLine)
+    }
+
     /// The command line of the run that it is: options mean there what they mean here.
     fn of_run(&self) -> Vec<OsString> {
         let seconds = |time: Duration| format!("{}s", time.as_secs_f64());
@@ -216,20 +258,34 @@ impl TfGrpcArguments {
             Mode::Both => say("--sweep=serialized=no,yes".to_owned()),
         }
         // Which a run refuses if it has no parameter servers.
-        self.servers.into_iter().for_each(|servers| say(format!("--servers={servers}")));
-        self.workers.into_iter().for_each(|workers| say(format!("--workers={workers}")));
-        say(format!("--depth={}", self.depth));
-        say(format!("--duration={}", seconds(self.duration)));
+        let mut say_unless = |others: &[&str], word: String| {
+            if !others.iter().any(|id| self.says_more(id)) {
+                words.push(word.into());
+            }
+        };
+        if let Some(servers) = self.servers {
+            say_unless(&["servers"], format!("--servers={servers}"));
+        }
+        if let Some(workers) = self.workers {
+            say_unless(&["workers"], format!("--workers={workers}"));
+        }
+        say_unless(&["depth"], format!("--depth={}", self.depth));
+        let how_long = ["duration", "iterations", "budget"];
+        say_unless(&how_long, format!("--duration={}", seconds(self.duration)));
+        let warm_up = ["warm_up", "warm_up_time"];
         // By time alone.
-        say(format!("--warm-up={}", u64::MAX));
-        say(format!("--warm-up-time={}", seconds(self.warm_up / self.rounds)));
-        say(format!("--rounds={}", self.rounds));
-        say(format!("--port={}", self.port));
-        say(format!("--timeout={}", seconds(self.timeout)));
-        let progress = self.progress.to_possible_value();
-        progress.into_iter().for_each(|mode| say(format!("--progress={}", mode.get_name())));
-        self.seed.into_iter().for_each(|seed| say(format!("--seed={seed}")));
-        if let Some(output) = &self.output {
+        say_unless(&warm_up, format!("--warm-up={}", u64::MAX));
+        say_unless(&warm_up, format!("--warm-up-time={}", seconds(self.warm_up / self.rounds)));
+        say_unless(&["rounds"], format!("--rounds={}", self.rounds));
+        say_unless(&["port"], format!("--port={}", self.port));
+        say_unless(&["timeout"], format!("--timeout={}", seconds(self.timeout)));
+        if let Some(mode) = self.progress.to_possible_value() {
+            say_unless(&["progress"], format!("--progress={}", mode.get_name()));
+        }
+        if let Some(seed) = self.seed {
+            say_unless(&["seed"], format!("--seed={seed}"));
+        }
+        if let Some(output) = self.output.as_ref().filter(|_| !self.says_more("output")) {
             words.extend(["--output".into(), output.into()]);
         }
         words.extend(self.more.iter().cloned());

@@ -26,6 +26,7 @@ pub fn text(suite: &Suite) -> String {
     for table in &suite.tables {
         let _ = writeln!(text, "{}\n{}\n", title(table, suite), measured(table));
         if let Some(published) = published(table) {
+            text.push_str(other_roles(table, suite));
             let _ = writeln!(text, "{published}\n");
         }
     }
@@ -91,13 +92,25 @@ fn with_ratio(value: Option<f64>, ratio: Option<f64>) -> String {
     }
 }
 
+/// That the published figures are of other numbers of servers and workers.
+fn other_roles(table: &BenchmarkTable, suite: &Suite) -> &'static str {
+    let of_publication = Roles { servers: 2, workers: 3 };
+    let roles = suite.document.cells.iter().find_map(|cell| cell.roles).unwrap_or_default();
+    if table.benchmark == Benchmark::PsThroughput && roles != of_publication {
+        "not of the same setup, and so not to be compared: give --servers 2 --workers 3 to measure what was \
+         published\n"
+    } else {
+        ""
+    }
+}
+
 /// What the publication has of the same payloads.
 fn published(table: &BenchmarkTable) -> Option<String> {
     let first = table.published.first()?;
     let setup = match first.benchmark {
         Benchmark::P2pLatency => "half a round trip as far as its bandwidths tell",
         Benchmark::P2pBandwidth => "calls in flight not told",
-        Benchmark::PsThroughput => "2 parameter servers, 3 workers",
+        Benchmark::PsThroughput => "of 2 parameter servers and 3 workers",
     };
     let name = |network| match network {
         Network::Ethernet => "Ethernet",

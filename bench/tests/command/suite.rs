@@ -119,10 +119,41 @@ fn the_text_has_the_tables_and_the_file_the_document() {
 }
 
 #[test]
+fn published_figures_of_another_setup_are_told_from_what_is_measured() {
+    let words = "not of the same setup, and so not to be compared: give --servers 2 --workers 3";
+    let options = "--transport tcp@lo --benchmark p2p-latency,ps-throughput --scheme random";
+    let text =
+        |more: &str| run(&format!("suite tf-grpc {QUICK} {options} {more}")).quietly(0).stdout;
+    let usual = text("");
+    assert_eq!(usual.matches(words).count(), 1, "{usual}");
+    let (before, behind) = usual.split_once(words).unwrap();
+    assert!(before.contains("PS-Throughput: "), "{usual}");
+    assert!(behind.contains("of 2 parameter servers and 3 workers"), "{usual}");
+    let published = text("--servers 2 --workers 3");
+    assert!(!published.contains(words), "{published}");
+}
+
+#[test]
+fn what_stands_behind_the_dashes_has_the_last_word() {
+    let suite = suite(
+        "--transport tcp@lo --benchmark p2p-latency --scheme uniform -t 3 -- -n 10 --rounds 1 -t 2",
+    );
+    let plan = &suite["document"]["plan"];
+    assert_eq!(plan["rounds"], 1, "{plan}");
+    assert!(plan["stop"].as_str().unwrap().starts_with("10 "), "{plan}");
+    assert_eq!(suite["document"]["cells"][0]["settings"]["messages"], 10);
+}
+
+#[test]
 fn arguments_that_make_no_sense_are_refused() {
     for (arguments, words) in [
         ("suite tf-grpc --scheme upside-down", ["upside-down", "uniform, random"]),
-        ("suite tf-grpc --iovecs 0", ["0 buffers", "1024"]),
+        ("suite tf-grpc --iovecs 0", ["--iovecs", "1024"]),
+        ("suite tf-grpc --iovecs 1025", ["--iovecs", "1024"]),
+        ("suite tf-grpc --scheme nope", ["--scheme", "skew-small"]),
+        ("suite tf-grpc --categories q", ["--categories q", "s, m and l"]),
+        ("suite tf-grpc --categories s=x", ["--categories s=x", "s, m and l"]),
+        ("suite tf-grpc --scheme skew --categories s", ["--categories s", "scheme skew"]),
         ("suite tf-grpc --scheme skew --buffers 10x1M", ["--scheme", "--buffers"]),
         ("suite tf-grpc --benchmark p2p-latency --servers 2", ["--servers", "--pattern ps"]),
         ("suite tf-grpc --transport udp@lo", ["udp@lo", "tcp@PATH"]),
