@@ -168,7 +168,12 @@ impl CellComparison {
             let reason = Some(refused.join("; "));
             return Self { outcome: Outcome::Refused, reason, differences, ..cell };
         }
-        let (figures, reason) = figures(base, new, metrics(&cell.name).into_iter());
+        let (figures, unreadable) = figures(base, new, metrics(&cell.name).into_iter());
+        let failed = [("old", base), ("new", new)].into_iter().flat_map(|(file, cell)| {
+            cell.failed_checks.iter().map(move |check| format!("in the {file} file, {check}"))
+        });
+        let told: Vec<_> = unreadable.into_iter().chain(failed).collect();
+        let reason = (!told.is_empty()).then(|| told.join("; "));
         Self { reason, differences, figures, ..cell }
     }
 }

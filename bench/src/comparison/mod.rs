@@ -54,6 +54,9 @@ pub struct Source {
     pub rounds: u32,
     /// Whether its plan was carried out to the end.
     pub complete: bool,
+    /// What it says itself that a reader must know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl Source {
@@ -66,6 +69,7 @@ impl Source {
             hosts: hosts.map(|host| host.hostname.clone()).collect(),
             rounds: document.plan.rounds,
             complete: document.complete,
+            warnings: document.warnings.clone(),
         }
     }
 }

@@ -14,6 +14,9 @@ use crate::report::{number::figure as shown, plain};
 pub(super) const INTERVALS: &str = "95 % intervals of new/base, from how rounds differ (Welch's t) and from order statistics \
      of the samples; \"no difference shown\": the interval holds 1";
 
+/// The most warnings of each file that are shown.
+const MOST_WARNINGS: usize = 3;
+
 /// The most names in one line.
 const MOST_NAMES: usize = 4;
 
@@ -126,6 +129,14 @@ pub(super) fn summary(comparison: &Comparison) -> String {
 /// What the table does not say.
 pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
+    for (name, source) in [("base", &comparison.base), ("new", &comparison.new)] {
+        let told = source.warnings.iter().take(MOST_WARNINGS);
+        notes.extend(told.map(|warning| format!("warning in {name}: {warning}")));
+        let more = source.warnings.len().saturating_sub(MOST_WARNINGS);
+        if more > 0 {
+            notes.push(format!("warnings in {name}: {more} more"));
+        }
+    }
     let by_samples =
         comparison.figures().filter(|(_, figure)| figure.basis == Some(Basis::Samples)).count();
     if by_samples > 0 {

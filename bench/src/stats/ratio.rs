@@ -166,7 +166,7 @@ impl Ratio {
                 (rounds.shift + rounds.half).max(shift + samples.up),
             ),
         };
-        Some(Self { value, interval: Interval { low: low.exp(), high: high.exp() } })
+        Self::within(value, low, high)
     }
 
     /// Where the rounds' scatter is that of another figure than the one that is compared, and does not
@@ -182,8 +182,13 @@ impl Ratio {
         let (value, shift) = quotient(base, new)?;
         let samples = samples?;
         let half = rounds.map_or(0.0, |rounds| rounds.half);
-        let (low, high) = (shift - samples.down.hypot(half), shift + samples.up.hypot(half));
-        Some(Self { value, interval: Interval { low: low.exp(), high: high.exp() } })
+        Self::within(value, shift - samples.down.hypot(half), shift + samples.up.hypot(half))
+    }
+
+    /// With the interval's ends as logarithms; `None` if one is no number that can be written.
+    fn within(value: f64, low: f64, high: f64) -> Option<Self> {
+        let (low, high) = (positive(low.exp())?, positive(high.exp())?);
+        Some(Self { value, interval: Interval { low, high } })
     }
 }
 

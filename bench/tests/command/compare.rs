@@ -204,6 +204,8 @@ fn cells_of_one_file_and_cells_without_figures_are_listed() {
         failed.as_object_mut().unwrap().remove(figures);
     }
     document["cells"][1]["size"] = 8192.into();
+    document["cells"][2]["failed_checks"] = serde_json::json!(["more than the line carries"]);
+    document["warnings"] = serde_json::json!(["became slower", "\u{1b}[2J", "c", "d"]);
     document["complete"] = false.into();
     results.write("b.json", &document);
     let text = results.compare(&["a.json", "b.json"], &[]).quietly(0).stdout;
@@ -212,6 +214,9 @@ fn cells_of_one_file_and_cells_without_figures_are_listed() {
         "only in base: tcp@loopback latency 4 KiB",
         "only in new: tcp@loopback latency 8 KiB",
         "INCOMPLETE",
+        "tcp@loopback bandwidth 64 B: in the new file, more than the line carries",
+        "warning in new: became slower\nwarning in new: \\u{1b}[2J",
+        "warnings in new: 1 more",
         "of 2 figures",
     ] {
         assert!(text.contains(words), "no `{words}` in:\n{text}");

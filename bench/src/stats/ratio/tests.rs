@@ -136,6 +136,17 @@ fn rounds_that_agree_leave_what_samples_leave_open() {
     assert!(sure.shows_difference(), "{sure:?}");
 }
 
+/// A ratio is far off upwards where the new figure may be larger, or the old one smaller.
+#[test]
+fn each_side_of_an_interval_goes_where_it_belongs() {
+    let estimate = |low, high| Estimate { value: 100.0, interval: Interval { low, high } };
+    let reach = Reach::of(&estimate(50.0, 100.0), &estimate(100.0, 300.0)).unwrap();
+    assert!((reach.up - 3f64.ln().hypot(2f64.ln())).abs() < 3e-3, "{reach:?}");
+    assert!(reach.down < 3e-3, "{reach:?}");
+    let ratio = Ratio::by_both(100.0, 100.0, None, Some(reach)).unwrap();
+    assert!(ratio.interval.low > 0.99 && ratio.interval.high > 3.5, "{ratio:?}");
+}
+
 /// A bucket of the histogram is no difference, however many samples agree.
 #[test]
 fn what_buckets_leave_open_is_no_difference() {
@@ -163,6 +174,8 @@ fn what_is_not_above_zero_has_no_ratio() {
         "rounds of another figure are not enough"
     );
     assert_eq!(Ratio::by_either(1.0, 1.0, None, None), None);
+    let endless = Scatter::of(&[1e-300, 1e300], &[1.0, 1.0]);
+    assert_eq!(Ratio::by_either(1.0, 1.0, endless, None), None, "an end that is no number");
 }
 
 /// How many of 500 trials show a difference of the 99th percentile where there is none: rounds differ by
