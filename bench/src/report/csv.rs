@@ -36,13 +36,13 @@ const HEADER: [&str; 39] = [
     "tensors_per_s",
     "assign_p50_ns",
     "assign_mean_ns",
-    "sustained",
     "p50_low_ns",
     "p50_high_ns",
     "p50_rounds_low_ns",
     "p50_rounds_high_ns",
     "bytes_per_s_low",
     "bytes_per_s_high",
+    "sustained",
 ];
 
 /// The rows with a header line, behind the others a column for each setting that a cell has of its own. Latencies
@@ -104,13 +104,13 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             number(tensors.and_then(|tensors| tensors.tensors_per_s)),
             number(assign.and_then(|assign| assign.p50)),
             number(assign.map(|assign| assign.mean)),
-            cell.load.as_ref().map_or_else(String::new, |load| load.sustained.to_string()),
             end(samples, 0),
             end(samples, 1),
             end(rounds, 0),
             end(rounds, 1),
             end(rate, 0),
             end(rate, 1),
+            cell.load.as_ref().map_or_else(String::new, |load| load.sustained.to_string()),
         ];
         let values = axes.iter().map(|&axis| {
             cell.variant.get(axis).map_or_else(String::new, |value| value.to_string())
