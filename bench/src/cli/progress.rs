@@ -143,3 +143,34 @@ fn summary(cell: &CellRecord) -> String {
     };
     format!("{name}: {figure}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        plan::{Pattern, Plan, Sizes, Stop},
+        report::Throughput,
+        run::unmeasured,
+    };
+
+    #[test]
+    fn a_cell_is_shown_with_its_figure_so_far_and_the_time_that_is_left() {
+        let transports = ["tcp@loopback".parse().unwrap()];
+        let sizes = Sizes::parse("64").unwrap();
+        let plan = Plan::new(&transports, &[Pattern::Bandwidth], &sizes, Stop::default(), 3, 1);
+        let mut record = unmeasured(&plan, "not yet").remove(0);
+        let shown = |record: &CellRecord| {
+            let left = Duration::from_millis(12_300);
+            so_far(&Beginning { slice: 1, of: 3, cell: &plan.cells[0], so_far: record, left })
+        };
+        assert_eq!(shown(&record), "tcp@loopback bandwidth 64 B; 12 seconds left");
+        record.status = Status::Measured;
+        record.throughput = Some(Throughput {
+            bytes_per_s: 5e6,
+            messages_per_s: 1.0,
+            interval_95: Some([4.5e6, 5.5e6]),
+        });
+        let text = shown(&record);
+        assert_eq!(text, "tcp@loopback bandwidth 64 B: 5.0 MB/s +- 10.0 %; 12 seconds left");
+    }
+}
