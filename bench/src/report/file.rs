@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io::{self, BufWriter, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     thread,
@@ -133,7 +133,7 @@ impl ResultFile {
         let draft = path.with_file_name(name);
         // The whole way, rename included, with what the file holds already.
         let tried = match fs::read(&path) {
-            Ok(old) => replace(&draft, &path, &old),
+            Ok(old) => replace(&draft, &path, |to| to.write_all(&old)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 File::create_new(&draft).and_then(|_| fs::remove_file(&draft))
             }
@@ -162,7 +162,7 @@ impl ResultFile {
     pub fn write(&self, document: &Document) -> Result<(), OutputError> {
         match &self.target {
             Target::Replaced { draft } => {
-                self.failing(text(document).and_then(|text| replace(draft, &self.path, &text)))
+                self.failing(replace(draft, &self.path, |to| write(document, to)))
             }
             Target::Kept(_) => Ok(()),
         }
@@ -173,7 +173,7 @@ impl ResultFile {
     /// # Errors
     /// [`OutputError`].
     pub fn finish(&self, document: &Document) -> Result<(), OutputError> {
-        self.failing(text(document)).and_then(|text| self.finish_as(&text))
+        self.finish_by(|to| write(document, to))
     }
 
     /// Writes `content` for the last time, in place of a document.
@@ -181,12 +181,21 @@ impl ResultFile {
     /// # Errors
     /// [`OutputError`].
     pub fn finish_as(&self, content: &[u8]) -> Result<(), OutputError> {
+        self.finish_by(|to| to.write_all(content))
+    }
+
+    fn finish_by(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), OutputError> {
         self.failing(match &self.target {
-            Target::Replaced { draft } => replace(draft, &self.path, content),
+            Target::Replaced { draft } => replace(draft, &self.path, write),
             Target::Kept(file) => {
                 // Refused by devices and pipes, which have no length.
                 let _ = file.set_len(0);
-                write_to_reader(file, content, LONGEST_PAUSE, &self.stop)
+                let mut content = Vec::new();
+                write(&mut content)
+                    .and_then(|()| write_to_reader(file, &content, LONGEST_PAUSE, &self.stop))
             }
         })
     }
@@ -253,14 +262,18 @@ fn write_to_reader(
     Ok(())
 }
 
-fn text(document: &Document) -> io::Result<Vec<u8>> {
-    let mut text = serde_json::to_vec_pretty(document)?;
-    text.push(b'\n');
-    Ok(text)
+/// Piece by piece: as one text, a document of thousands of cells is larger than all else that a run holds.
+fn write(document: &Document, mut to: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut to, document)?;
+    to.write_all(b"\n")
 }
 
-/// Makes `path` hold `content` in one step; on failure it is as before, and `draft` is gone.
-fn replace(draft: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+/// Makes `path` hold what `write` writes in one step; on failure it is as before, and `draft` is gone.
+fn replace(
+    draft: &Path,
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     // What is there is a leftover, or somebody's link to a file that is not ours to write: only
     // the name is removed.
     let _ = fs::remove_file(draft);
@@ -268,7 +281,12 @@ fn replace(draft: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
         .write(true)
         .create_new(true)
         .open(draft)
-        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_data()))
+        .and_then(|file| {
+            let mut to = BufWriter::new(&file);
+            write(&mut to).and_then(|()| to.flush())?;
+            drop(to);
+            file.sync_data()
+        })
         .and_then(|()| fs::rename(draft, path));
     if written.is_err() {
         let _ = fs::remove_file(draft);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{PhasesRecord, TcpRecord, TensorRecord};
 use crate::{
     plan::{Arrivals, Buffers, Pattern, Roles, Sweep, TransportName, Variant, display_size},
-    stats::{Histogram, Interval, relative_half_width},
+    stats::{Histogram, Interval, Packed, relative_half_width},
 };
 
 /// The value of [`Document::schema`].
@@ -496,11 +496,21 @@ impl HistogramRecord {
     /// The record of `histogram`.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Self {
+        Self::with(histogram.encoded())
+    }
+
+    /// The record of samples, which are packed then.
+    #[must_use]
+    pub fn packed(samples: &mut Packed) -> Self {
+        Self::with(samples.encoded())
+    }
+
+    fn with(data: String) -> Self {
         Self {
             format: "hdrhistogram-v2-deflate-base64".to_owned(),
             of: "round-trip".to_owned(),
             unit: "ns".to_owned(),
-            data: histogram.encoded(),
+            data,
         }
     }
 }

@@ -123,7 +123,7 @@ mod tests {
     use crate::{
         plan::Cell,
         report::{Environment, Path, PathKind, Spread, TcpRecord, Throughput},
-        run::tally::Tally,
+        run::tally::unmeasured,
     };
 
     fn host(speed_mbps: Option<u32>, mode: Mode) -> Host {
@@ -180,7 +180,7 @@ mod tests {
             peer_path: Some(path),
             throughput: Some(Throughput { bytes_per_s, messages_per_s: 1.0, interval_95: None }),
             tcp: Some(TcpRecord { client: Some(client), ..TcpRecord::default() }),
-            ..Tally::new(cell).record()
+            ..unmeasured(&cell, "not yet")
         }
     }
 

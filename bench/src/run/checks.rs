@@ -162,7 +162,7 @@ mod tests {
     use crate::{
         plan::Cell,
         report::{RoundRecord, Throughput},
-        run::tally::Tally,
+        run::tally::unmeasured,
     };
 
     /// 10,000 calls a second of 1.5 ms each are 15 under way.
@@ -221,7 +221,7 @@ mod tests {
             status: Status::Measured,
             throughput: Some(throughput),
             rounds: (0..3).map(round).collect(),
-            ..Tally::new(cell).record()
+            ..unmeasured(&cell, "not yet")
         }
     }
 }

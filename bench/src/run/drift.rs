@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::{
         plan::{Cell, Pattern},
-        run::tally::Tally,
+        run::tally::unmeasured,
     };
 
     fn cell(times: &[f64]) -> CellRecord {
@@ -101,7 +101,7 @@ mod tests {
         CellRecord {
             status: Status::Measured,
             rounds: rounds.collect(),
-            ..Tally::new(cell).record()
+            ..unmeasured(&cell, "not yet")
         }
     }
 

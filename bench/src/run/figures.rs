@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    report::{Absent, Counters, HistogramRecord, Latency, LatencyKind, LatencySplit, Proof},
+    report::{Absent, Counters, Latency, LatencyKind, LatencySplit, Proof},
     stats::{Histogram, Interval, Quantile, rounds_interval_95},
 };
 
@@ -34,7 +34,7 @@ pub(super) fn split(
     }
 }
 
-/// `medians` are those of the rounds, as `kind` shows them.
+/// Without the histogram itself; `medians` are those of the rounds, as `kind` shows them.
 pub(super) fn latency(
     round_trips: &Histogram,
     kind: LatencyKind,
@@ -66,7 +66,7 @@ pub(super) fn latency(
             .map(|interval| [shown(interval.low), shown(interval.high)]),
         p50_rounds_interval_95: over_rounds(medians),
         split: None,
-        histogram: Some(HistogramRecord::of(round_trips)),
+        histogram: None,
         absent,
     })
 }

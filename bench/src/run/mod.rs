@@ -24,7 +24,7 @@ use overload::overloads;
 use pace::Pace;
 pub use pace::estimate;
 use phases::unmarked;
-use tally::Tally;
+use tally::{Tally, stopped as stopped_by};
 use thiserror::Error;
 pub use trace::Trace;
 use trouble::troubles;
@@ -133,8 +133,8 @@ pub fn carry_out(
     file: Option<&ResultFile>,
     progress: &mut impl Progress,
 ) -> Result<(), RunError> {
-    let mut tallies: Vec<Tally> = plan.cells.iter().cloned().map(Tally::new).collect();
-    document.cells = tallies.iter().map(Tally::record).collect();
+    let mut tallies: Vec<Tally> = plan.cells.iter().map(|_| Tally::default()).collect();
+    document.cells = unmeasured(plan, "the run ended before its turn");
     let (mut order, mut pace) = (Order::new(plan), Pace::new(plan));
     let start = measuring.now();
     let mut written = Instant::now();
@@ -151,7 +151,8 @@ pub fn carry_out(
             document.warnings.push(warning);
         }
         for cell in order.next_round() {
-            let (Some(tally), Some(record)) = (tallies.get_mut(cell), document.cells.get_mut(cell))
+            let (Some(planned), Some(tally), Some(record)) =
+                (plan.cells.get(cell), tallies.get_mut(cell), document.cells.get_mut(cell))
             else {
                 continue;
             };
@@ -166,7 +167,7 @@ pub fn carry_out(
                 warm_up: rules.warm_up,
                 patience: Patience(rules.patience),
             };
-            let mut slice = measuring.slice(tally.cell(), task, plan.seed ^ u64::from(round));
+            let mut slice = measuring.slice(planned, task, plan.seed ^ u64::from(round));
             progress.begin(&Beginning {
                 slice: index,
                 of: index + pace.slices_left(),
@@ -187,17 +188,16 @@ pub fn carry_out(
             if let Ok(SliceRecord { phases: Some(phases), .. }) = &measured {
                 progress.marked(&slice.cell, round, phases);
             }
-            tally.offered(slice.offered);
-            tally.add(round, slice.depth, measured);
-            *record = tally.record();
+            tally.add(record, planned, (round, &slice), measured);
             let took = since(measuring, start).saturating_sub(began);
             if let Some(by) = pace.measured(cell, turn, took, timed, record)
                 && plan.precision.is_some()
             {
-                tally.stopped(by);
-                *record = tally.record();
+                stopped_by(record, by);
             }
             if pace.is_over(cell) {
+                // Nothing is added any more.
+                *tally = Tally::default();
                 progress.cell_done(record);
             }
             // Not after each slice: of a plan of thousands of cells, writing would take longer than measuring.
@@ -216,10 +216,9 @@ pub fn carry_out(
     }
     if ended.is_ok() && plan.precision.is_some() {
         // A budget that was spent before their next round.
-        for (cell, (tally, record)) in tallies.iter_mut().zip(&mut document.cells).enumerate() {
+        for (cell, record) in document.cells.iter_mut().enumerate() {
             if !pace.is_over(cell) {
-                tally.stopped(StoppedBy::Budget);
-                *record = tally.record();
+                stopped_by(record, StoppedBy::Budget);
                 progress.cell_done(record);
             }
         }
@@ -255,10 +254,5 @@ fn since(measuring: &impl Measuring, start: u64) -> Duration {
 /// The cells of a plan of which nothing was measured, and why.
 #[must_use]
 pub fn unmeasured(plan: &Plan, reason: &str) -> Vec<CellRecord> {
-    let cell = |cell: &Cell| {
-        let mut record = Tally::new(cell.clone()).record();
-        record.reason = Some(reason.to_owned());
-        record
-    };
-    plan.cells.iter().map(cell).collect()
+    plan.cells.iter().map(|cell| tally::unmeasured(cell, reason)).collect()
 }

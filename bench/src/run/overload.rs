@@ -32,7 +32,7 @@ mod tests {
     use super::*;
     use crate::{
         plan::{Arrivals, Cell, Pattern},
-        run::tally::Tally,
+        run::tally::unmeasured,
     };
 
     #[test]
@@ -49,7 +49,7 @@ mod tests {
         };
         let warnings = |load| {
             let cell = Cell::new("tcp@loopback".parse().unwrap(), Pattern::Calls, 64);
-            let mut record = Tally::new(cell).record();
+            let mut record = unmeasured(&cell, "not yet");
             record.load = Some(load);
             overloads(&[record])
         };

@@ -6,7 +6,7 @@ use crate::{
         CellRecord, PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, Status, WireAndPeer,
     },
     session::{Phase, SampledCall, Served, SlicePhases, Span, Variants},
-    stats::Histogram,
+    stats::Packed,
 };
 
 /// What the marked calls so far took. The calls themselves are not kept: a run may have many rounds.
@@ -73,7 +73,7 @@ impl PhaseTally {
     }
 
     /// What they say; `None` if no call was marked.
-    pub(super) fn record(&self) -> Option<PhasesRecord> {
+    pub(super) fn record(&mut self) -> Option<PhasesRecord> {
         let served = self.served.record();
         let mut notes = Vec::new();
         match &served {
@@ -98,13 +98,14 @@ impl PhaseTally {
                 peer.samples
             ));
         }
+        let (samples, sum) = (self.whole.count(), self.whole.sum());
         Some(PhasesRecord {
             one_in: self.one_in,
             unit: "ns".to_owned(),
-            samples: self.whole.count(),
+            samples,
             contradictory: self.contradictory,
             whole: self.whole.record()?,
-            client: self.client.records(self.whole.sum()),
+            client: self.client.records(sum),
             server: served,
             notes,
         })
@@ -123,10 +124,11 @@ impl ServedTally {
         }
     }
 
-    fn record(&self) -> Option<ServerPhases> {
-        let part = |name: &str, times: &Times| times.named(name, self.whole);
-        let wire_and_peer = part("peer", &self.peer)
-            .zip(part("wire", &self.wire))
+    fn record(&mut self) -> Option<ServerPhases> {
+        let whole = self.whole;
+        let part = |name: &str, times: &mut Times| times.named(name, whole);
+        let wire_and_peer = part("peer", &mut self.peer)
+            .zip(part("wire", &mut self.wire))
             .map(|(peer, wire)| WireAndPeer { peer, wire, overlapping: self.overlapping });
         (self.samples > 0).then(|| ServerPhases {
             samples: self.samples,
@@ -151,37 +153,40 @@ impl Phases {
         }
     }
 
-    fn records(&self, whole: u128) -> Vec<PhaseRecord> {
-        let record = |(phase, times): &(Phase, Times)| times.named(&phase.to_string(), whole);
-        self.0.iter().filter_map(record).collect()
+    fn records(&mut self, whole: u128) -> Vec<PhaseRecord> {
+        let record = |(phase, times): &mut (Phase, Times)| times.named(&phase.to_string(), whole);
+        self.0.iter_mut().filter_map(record).collect()
     }
 }
 
-/// Times in nanoseconds; without memory of its own while there is none.
+/// Times in nanoseconds.
 #[derive(Debug, Default)]
-struct Times(Option<Box<Histogram>>);
+struct Times(Packed);
 
 impl Times {
     fn add(&mut self, time: u64) {
-        self.0.get_or_insert_default().record(time);
+        self.0.open().record(time);
     }
 
-    fn count(&self) -> u64 {
-        self.0.as_ref().map_or(0, |times| times.len())
+    fn count(&mut self) -> u64 {
+        self.0.open().len()
     }
 
-    fn sum(&self) -> u128 {
-        self.0.as_ref().map_or(0, |times| times.sum())
+    fn sum(&mut self) -> u128 {
+        self.0.open().sum()
     }
 
-    fn record(&self) -> Option<PhaseTimes> {
-        let times = self.0.as_ref()?;
+    /// What they say; they are packed then, and opened when there are more.
+    fn record(&mut self) -> Option<PhaseTimes> {
+        let times = self.0.open();
         let at = |q: f64| times.quantile(q).value().map(|time| time as f64);
-        Some(PhaseTimes { p50: at(0.5), p99: at(0.99), mean: times.mean()? })
+        let record = times.mean().map(|mean| PhaseTimes { p50: at(0.5), p99: at(0.99), mean });
+        self.0.pack();
+        record
     }
 
     /// As a phase of that name; `whole` is the time of all calls in nanoseconds.
-    fn named(&self, name: &str, whole: u128) -> Option<PhaseRecord> {
+    fn named(&mut self, name: &str, whole: u128) -> Option<PhaseRecord> {
         let share_percent = if whole == 0 { 0.0 } else { self.sum() as f64 * 100.0 / whole as f64 };
         let (name, samples) = (name.to_owned(), self.count());
         Some(PhaseRecord { name, samples, times: self.record()?, share_percent })

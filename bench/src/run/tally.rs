@@ -1,6 +1,4 @@
-//! The rounds of one cell, added up.
-
-use std::collections::BTreeMap;
+//! The rounds of one cell, added up into its record.
 
 use super::{
     figures::{latency, over_rounds, split, sum},
@@ -8,171 +6,160 @@ use super::{
 };
 use crate::{
     engine::Borne,
-    plan::{Arrivals, Cell, Pattern, TransportName},
+    plan::{Cell, Pattern, TransportName},
     report::{
-        Assign, CellRecord, CellSettings, Counters, CpuCost, LatencyKind, LoadRecord, Loss, Memory,
-        Path, PayloadCheck, RoundRecord, Status, Stopped, StoppedBy, TcpRecord, TensorRecord,
-        Throughput,
+        Assign, CellRecord, CellSettings, CpuCost, HistogramRecord, LatencyKind, LoadRecord, Loss,
+        Memory, PayloadCheck, RoundRecord, Status, Stopped, StoppedBy, TensorRecord, Throughput,
     },
-    session::{SliceError, SliceRecord},
-    stats::Histogram,
+    session::{Slice, SliceError, SliceRecord},
+    stats::Packed,
     transport::{Split, StopReason},
 };
 
-/// Rounds of one cell so far.
-#[derive(Debug)]
+/// What the rounds of one cell so far came to, beyond what its record holds: a plan may have thousands.
+#[derive(Debug, Default)]
 pub(super) struct Tally {
-    cell: Cell,
-    failed: Option<(Status, String)>,
-    paths: Option<(Path, Path)>,
-    // Boxed, and only there once something was measured: a plan may hold thousands of cells.
-    round_trips: Option<Box<Histogram>>,
-    // The load of an open loop, and how it was borne.
-    offered: Option<(u64, Arrivals)>,
+    round_trips: Packed,
+    // How an open loop's load was borne.
     borne: Option<Borne>,
     // Waits by time stamps, and how far off they may be.
-    split: Option<(Box<Histogram>, u64)>,
+    split: Option<(Packed, u64)>,
     // What the assignments of each step took.
-    assigned: Option<Box<Histogram>>,
+    assigned: Packed,
     phases: Option<PhaseTally>,
-    stopped: Option<StoppedBy>,
     elapsed: u64,
-    depth: u32,
-    warm_up: u64,
     timed: u64,
     lost: u64,
     returned: u64,
-    counters: Option<(Counters, Counters)>,
-    tcp: Option<TcpRecord>,
-    cpu: CpuCost,
-    memory: Memory,
-    payload: PayloadCheck,
-    settings: BTreeMap<String, String>,
-    rounds: Vec<RoundRecord>,
     // Messages a second of each round.
     rates: Vec<f64>,
 }
 
+/// The record of a cell of which nothing was measured.
+pub(super) fn unmeasured(cell: &Cell, reason: &str) -> CellRecord {
+    let planned = |tensors| TensorRecord::planned(tensors, cell.servers());
+    CellRecord {
+        transport: cell.transport.clone(),
+        pattern: cell.pattern,
+        size: cell.size,
+        reply: cell.reply,
+        buffers: cell.buffers.clone(),
+        roles: cell.roles,
+        tensors: cell.tensors.as_ref().map(planned),
+        variant: cell.variant.clone(),
+        status: Status::Skipped,
+        reason: Some(reason.to_owned()),
+        path: None,
+        peer_path: None,
+        latency: None,
+        phases: None,
+        load: None,
+        throughput: None,
+        counters: None,
+        peer_counters: None,
+        tcp: None,
+        cpu: None,
+        memory: None,
+        payload: None,
+        loss: None,
+        settings: None,
+        failed_checks: Vec::new(),
+        stopped: None,
+        rounds: Vec::new(),
+    }
+}
+
+/// Says in `record` which rule ended its cell.
+pub(super) fn stopped(record: &mut CellRecord, by: StoppedBy) {
+    record.stopped = Some(Stopped { by, half_width: record.half_width() });
+}
+
 impl Tally {
-    pub(super) fn new(cell: Cell) -> Self {
-        Self {
-            cell,
-            failed: None,
-            paths: None,
-            round_trips: None,
-            offered: None,
-            borne: None,
-            split: None,
-            assigned: None,
-            phases: None,
-            stopped: None,
-            elapsed: 0,
-            depth: 0,
-            warm_up: 0,
-            timed: 0,
-            lost: 0,
-            returned: 0,
-            counters: None,
-            tcp: None,
-            cpu: CpuCost {
-                client_waiting_ns: Some(0),
-                server_waiting_ns: Some(0),
-                ..CpuCost::default()
-            },
-            memory: Memory::default(),
-            payload: PayloadCheck { verified_messages: 0, corrupt_messages: 0 },
-            settings: BTreeMap::new(),
-            rounds: Vec::new(),
-            rates: Vec::new(),
-        }
-    }
-
-    pub(super) fn cell(&self) -> &Cell {
-        &self.cell
-    }
-
-    /// The rule that ended it.
-    pub(super) fn stopped(&mut self, by: StoppedBy) {
-        self.stopped = Some(by);
-    }
-
-    /// The load of an open loop.
-    pub(super) fn offered(&mut self, offered: Option<(u64, Arrivals)>) {
-        self.offered = offered;
-    }
-
+    /// Adds what `slice` of `cell` came to in a round to `record`, which is then whole.
     pub(super) fn add(
         &mut self,
-        round: u32,
-        depth: u32,
+        record: &mut CellRecord,
+        cell: &Cell,
+        (round, slice): (u32, &Slice),
         measured: Result<SliceRecord, SliceError>,
     ) {
-        let slice = match measured {
-            Ok(slice) => slice,
-            Err(error) => return self.fail(round, &error),
+        let measured = match measured {
+            Ok(measured) => measured,
+            Err(error) => return self.fail(record, cell, round, &error),
         };
-        self.rounds.push(RoundRecord {
+        (record.status, record.reason) = (Status::Measured, None);
+        record.rounds.push(RoundRecord {
             round,
-            messages: slice.timed,
-            elapsed_ns: slice.elapsed,
-            p50: slice.round_trips.quantile(0.5).value().map(|value| self.kind().of(value)),
+            messages: measured.timed,
+            elapsed_ns: measured.elapsed,
+            p50: measured.round_trips.quantile(0.5).value().map(|value| kind(cell).of(value)),
         });
-        self.rates.extend(self.rate(slice.timed, slice.returned, slice.elapsed));
-        self.depth = depth;
-        self.warm_up += slice.warm_up;
-        self.timed += slice.timed;
-        self.lost += slice.lost;
-        self.returned += slice.returned;
-        self.elapsed += slice.elapsed;
-        self.cpu.client_ns += slice.cpu.client_ns;
-        self.cpu.server_ns += slice.cpu.server_ns;
-        let both = |all: Option<u64>, one: Option<u64>| Some(all? + one?);
-        self.cpu.client_waiting_ns = both(self.cpu.client_waiting_ns, slice.cpu.client_waiting_ns);
-        self.cpu.server_waiting_ns = both(self.cpu.server_waiting_ns, slice.cpu.server_waiting_ns);
-        // None is less than any.
-        let most = &mut self.memory;
-        most.client_peak_bytes = most.client_peak_bytes.max(slice.memory.client_peak_bytes);
-        most.server_peak_bytes = most.server_peak_bytes.max(slice.memory.server_peak_bytes);
-        self.payload.verified_messages += slice.payload.verified_messages;
-        self.payload.corrupt_messages += slice.payload.corrupt_messages;
-        self.settings = slice.settings;
-        self.paths = Some((slice.path, slice.peer_path));
-        self.counters = Some(match self.counters.take() {
-            None => (slice.counters, slice.peer_counters),
-            Some((here, there)) => (sum(here, slice.counters), sum(there, slice.peer_counters)),
-        });
-        match (&mut self.tcp, slice.tcp) {
-            (Some(all), Some(slice)) => all.add(slice),
-            (none, slice) => *none = slice,
-        }
-        if let Some(phases) = slice.phases {
-            PhaseTally::add(&mut self.phases, &phases);
-        }
-        match (&mut self.borne, slice.borne) {
+        self.rates.extend(rate(cell, measured.timed, measured.returned, measured.elapsed));
+        self.timed += measured.timed;
+        self.lost += measured.lost;
+        self.returned += measured.returned;
+        self.elapsed += measured.elapsed;
+        record.throughput = self.throughput(cell);
+        let measured = self.add_times(record, cell, measured);
+        match (&mut self.borne, measured.borne) {
             (Some(all), Some(slice)) => all.then(slice),
             (none, slice) => *none = slice,
         }
-        if let Some(Split { waits, uncertainty }) = slice.split {
-            let (all, worst) =
-                self.split.get_or_insert_with(|| (Box::new(Histogram::new()), uncertainty));
-            waits.into_iter().for_each(|wait| all.record(wait));
-            *worst = uncertainty.max(*worst);
-        }
-        if let Some(assigned) = slice.assigned {
-            match &mut self.assigned {
-                Some(all) => all.merge(&assigned),
-                none => *none = Some(Box::new(assigned)),
-            }
-        }
-        if !slice.round_trips.is_empty() {
-            match &mut self.round_trips {
-                Some(all) => all.merge(&slice.round_trips),
-                none => *none = Some(Box::new(slice.round_trips)),
-            }
-        }
+        record.load = self.load(slice, record.throughput.as_ref());
+        record.loss =
+            cell.is_lossy().then_some(Loss { sent: self.timed + self.lost, lost: self.lost });
+        let warm_up = record.settings.take().map_or(0, |settings| settings.warm_up_messages);
+        record.settings = Some(CellSettings {
+            depth: match (&cell.transport, cell.pattern) {
+                (TransportName::Verbs(_), _)
+                | (_, Pattern::Latency | Pattern::Fetch | Pattern::Calls | Pattern::Ps)
+                | (_, Pattern::TensorPush | Pattern::TensorFetch) => Some(slice.depth),
+                _ => None,
+            },
+            warm_up_messages: warm_up + measured.warm_up,
+            messages: self.timed,
+            transport: measured.settings.clone(),
+        });
+        add_costs(record, measured);
     }
 
-    fn fail(&mut self, round: u32, error: &SliceError) {
+    /// Adds the samples, and makes figures of them; returns the rest.
+    fn add_times(
+        &mut self,
+        record: &mut CellRecord,
+        cell: &Cell,
+        mut measured: SliceRecord,
+    ) -> SliceRecord {
+        let all = self.round_trips.open();
+        all.merge(&measured.round_trips);
+        let medians: Vec<f64> = record.rounds.iter().filter_map(|round| round.p50).collect();
+        record.latency = latency(all, kind(cell), &medians);
+        if let Some(latency) = &mut record.latency {
+            latency.histogram = Some(HistogramRecord::packed(&mut self.round_trips));
+        }
+        self.round_trips.pack();
+        if let Some(Split { waits, uncertainty }) = measured.split.take() {
+            let (all, worst) = self.split.get_or_insert_with(|| (Packed::default(), uncertainty));
+            waits.into_iter().for_each(|wait| all.open().record(wait));
+            *worst = uncertainty.max(*worst);
+        }
+        if let (Some(latency), Some((waits, uncertainty))) = (&mut record.latency, &mut self.split)
+        {
+            latency.split = Some(split(waits.open(), *uncertainty, latency.p50, kind(cell)));
+            waits.pack();
+        }
+        if let Some(assigned) = measured.assigned.take() {
+            self.assigned.open().merge(&assigned);
+        }
+        record.tensors = self.tensors(cell, record.throughput.as_ref());
+        if let Some(phases) = measured.phases.take() {
+            PhaseTally::add(&mut self.phases, &phases);
+        }
+        record.phases = self.phases.as_mut().and_then(PhaseTally::record);
+        measured
+    }
+
+    fn fail(&mut self, record: &mut CellRecord, cell: &Cell, round: u32, error: &SliceError) {
         let reason = match (error, round) {
             (SliceError::Failed(reason), round) if round > 0 => {
                 format!("in round {} (rounds before it went well): {reason}", round + 1)
@@ -182,98 +169,23 @@ impl Tally {
         // What ends the whole run takes nothing from the rounds that were finished.
         let ends_all =
             matches!(error, SliceError::Stopped(StopReason::Interrupted | StopReason::PeerLost(_)));
-        if ends_all && !self.rounds.is_empty() {
+        if ends_all && !record.rounds.is_empty() {
             return;
         }
-        self.failed = Some((error.status(), reason));
+        let (path, peer_path) = (record.path.take(), record.peer_path.take());
+        let status = error.status();
+        *record = CellRecord { status, path, peer_path, ..unmeasured(cell, &reason) };
+        *self = Self::default();
     }
 
-    /// The cell as a document shows it now.
-    pub(super) fn record(&self) -> CellRecord {
-        let mut record = CellRecord {
-            transport: self.cell.transport.clone(),
-            pattern: self.cell.pattern,
-            size: self.cell.size,
-            reply: self.cell.reply,
-            buffers: self.cell.buffers.clone(),
-            roles: self.cell.roles,
-            tensors: self.tensors(),
-            variant: self.cell.variant.clone(),
-            status: Status::Skipped,
-            reason: None,
-            path: self.paths.as_ref().map(|(here, _)| here.clone()),
-            peer_path: self.paths.as_ref().map(|(_, there)| there.clone()),
-            latency: None,
-            phases: None,
-            load: None,
-            throughput: None,
-            counters: None,
-            peer_counters: None,
-            tcp: None,
-            cpu: None,
-            memory: None,
-            payload: None,
-            loss: None,
-            settings: None,
-            failed_checks: Vec::new(),
-            stopped: None,
-            rounds: Vec::new(),
-        };
-        if let Some((status, reason)) = &self.failed {
-            record.status = *status;
-            record.reason = Some(reason.clone());
-            return record;
-        }
-        if self.rounds.is_empty() {
-            record.reason = Some("the run ended before its turn".to_owned());
-            return record;
-        }
-        record.status = Status::Measured;
-        let medians: Vec<f64> = self.rounds.iter().filter_map(|round| round.p50).collect();
-        let round_trips = self.round_trips.as_deref();
-        record.latency = round_trips.and_then(|all| latency(all, self.kind(), &medians));
-        if let (Some(latency), Some((waits, uncertainty))) = (&mut record.latency, &self.split) {
-            latency.split = Some(split(waits, *uncertainty, latency.p50, self.kind()));
-        }
-        record.phases = self.phases.as_ref().and_then(PhaseTally::record);
-        record.throughput = self.throughput();
-        record.load = self.load(record.throughput.as_ref());
-        if let Some((here, there)) = &self.counters {
-            record.counters = Some(here.clone());
-            record.peer_counters = Some(there.clone());
-        }
-        record.tcp.clone_from(&self.tcp);
-        record.cpu = Some(self.cpu);
-        record.memory = Some(self.memory);
-        record.payload = Some(self.payload);
-        record.loss =
-            self.cell.is_lossy().then_some(Loss { sent: self.timed + self.lost, lost: self.lost });
-        record.settings = Some(CellSettings {
-            depth: match (&self.cell.transport, self.cell.pattern) {
-                (TransportName::Verbs(_), _)
-                | (_, Pattern::Latency | Pattern::Fetch | Pattern::Calls | Pattern::Ps)
-                | (_, Pattern::TensorPush | Pattern::TensorFetch) => Some(self.depth),
-                _ => None,
-            },
-            warm_up_messages: self.warm_up,
-            messages: self.timed,
-            transport: self.settings.clone(),
-        });
-        record.rounds.clone_from(&self.rounds);
-        record.stopped = self.stopped.map(|by| Stopped { by, half_width: record.half_width() });
-        record
-    }
-
-    /// What the steps of tensors move, and its figures once there are any.
-    fn tensors(&self) -> Option<TensorRecord> {
-        let tensors = self.cell.tensors.as_ref()?;
-        let planned = TensorRecord::planned(tensors, self.cell.servers());
-        let Some(rate) = self.throughput().filter(|_| self.failed.is_none()) else {
-            return Some(planned);
-        };
-        let assigned = self.assigned.as_deref();
-        let times = assigned.and_then(|all| latency(all, LatencyKind::RoundTrip, &[]));
-        let pushed = self.cell.pattern == Pattern::TensorPush;
+    /// What the steps of tensors move, and their figures.
+    fn tensors(&mut self, cell: &Cell, throughput: Option<&Throughput>) -> Option<TensorRecord> {
+        let tensors = cell.tensors.as_ref()?;
+        let planned = TensorRecord::planned(tensors, cell.servers());
+        let Some(rate) = throughput else { return Some(planned) };
+        let times = latency(self.assigned.open(), LatencyKind::RoundTrip, &[]);
+        self.assigned.pack();
+        let pushed = cell.pattern == Pattern::TensorPush;
         Some(TensorRecord {
             transfer_mb_per_s: Some(rate.bytes_per_s / 1e6),
             tensors_per_s: Some(rate.messages_per_s * tensors.lengths.len() as f64),
@@ -289,16 +201,8 @@ impl Tally {
         })
     }
 
-    fn kind(&self) -> LatencyKind {
-        if self.cell.is_full_round_trip() {
-            LatencyKind::RoundTrip
-        } else {
-            LatencyKind::HalfRoundTrip
-        }
-    }
-
-    fn load(&self, throughput: Option<&Throughput>) -> Option<LoadRecord> {
-        let ((rate, arrivals), borne) = self.offered.zip(self.borne)?;
+    fn load(&self, slice: &Slice, throughput: Option<&Throughput>) -> Option<LoadRecord> {
+        let ((rate, arrivals), borne) = slice.offered.zip(self.borne)?;
         Some(LoadRecord {
             arrivals,
             offered_per_s: rate as f64,
@@ -312,9 +216,9 @@ impl Tally {
     }
 
     /// Totals by total time; absent if the clock did not advance.
-    fn throughput(&self) -> Option<Throughput> {
-        let messages_per_s = self.rate(self.timed, self.returned, self.elapsed)?;
-        let size = self.cell.size as f64;
+    fn throughput(&self, cell: &Cell) -> Option<Throughput> {
+        let messages_per_s = rate(cell, self.timed, self.returned, self.elapsed)?;
+        let size = cell.size as f64;
         let interval = over_rounds(&self.rates);
         Some(Throughput {
             bytes_per_s: messages_per_s * size,
@@ -322,22 +226,100 @@ impl Tally {
             interval_95: interval.map(|ends| ends.map(|end| end * size)),
         })
     }
+}
 
-    /// Messages a second, of operations and what came back in `elapsed` nanoseconds.
-    fn rate(&self, timed: u64, returned: u64, elapsed: u64) -> Option<f64> {
-        let messages = timed.saturating_mul(self.cell.messages_each()) + returned;
-        (elapsed > 0).then(|| messages as f64 * 1e9 / elapsed as f64)
+/// Messages a second, of operations and what came back in `elapsed` nanoseconds.
+fn rate(cell: &Cell, timed: u64, returned: u64, elapsed: u64) -> Option<f64> {
+    let messages = timed.saturating_mul(cell.messages_each()) + returned;
+    (elapsed > 0).then(|| messages as f64 * 1e9 / elapsed as f64)
+}
+
+fn kind(cell: &Cell) -> LatencyKind {
+    if cell.is_full_round_trip() { LatencyKind::RoundTrip } else { LatencyKind::HalfRoundTrip }
+}
+
+/// Adds what was counted beside the figures.
+fn add_costs(record: &mut CellRecord, slice: SliceRecord) {
+    record.path = Some(slice.path);
+    record.peer_path = Some(slice.peer_path);
+    let all = record.counters.take().zip(record.peer_counters.take());
+    let (here, there) = match all {
+        None => (slice.counters, slice.peer_counters),
+        Some((here, there)) => (sum(here, slice.counters), sum(there, slice.peer_counters)),
+    };
+    (record.counters, record.peer_counters) = (Some(here), Some(there));
+    match (&mut record.tcp, slice.tcp) {
+        (Some(all), Some(slice)) => all.add(slice),
+        (none, slice) => *none = slice,
     }
+    let both = |all: Option<u64>, one: Option<u64>| Some(all? + one?);
+    record.cpu = Some(match record.cpu {
+        None => slice.cpu,
+        Some(all) => CpuCost {
+            client_ns: all.client_ns + slice.cpu.client_ns,
+            server_ns: all.server_ns + slice.cpu.server_ns,
+            client_waiting_ns: both(all.client_waiting_ns, slice.cpu.client_waiting_ns),
+            server_waiting_ns: both(all.server_waiting_ns, slice.cpu.server_waiting_ns),
+        },
+    });
+    // None is less than any.
+    let most = record.memory.unwrap_or_default();
+    record.memory = Some(Memory {
+        client_peak_bytes: most.client_peak_bytes.max(slice.memory.client_peak_bytes),
+        server_peak_bytes: most.server_peak_bytes.max(slice.memory.server_peak_bytes),
+    });
+    let before = record.payload.map_or((0, 0), |all| (all.verified_messages, all.corrupt_messages));
+    record.payload = Some(PayloadCheck {
+        verified_messages: before.0 + slice.payload.verified_messages,
+        corrupt_messages: before.1 + slice.payload.corrupt_messages,
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Absent;
+    use crate::{
+        engine::{Task, WarmUp},
+        plan::Stop,
+        report::{Absent, Counters, Path},
+        stats::Histogram,
+        transport::Patience,
+    };
+    use std::{collections::BTreeMap, time::Duration};
 
-    fn tally(pattern: Pattern) -> Tally {
-        let transport = "tcp@loopback".parse().unwrap();
-        Tally::new(Cell::new(transport, pattern, 1000))
+    /// A latency whose rounds are added one after the other.
+    struct Rounds {
+        cell: Cell,
+        tally: Tally,
+        record: CellRecord,
+    }
+
+    impl Rounds {
+        fn new() -> Self {
+            let cell = Cell::new("tcp@loopback".parse().unwrap(), Pattern::Latency, 1000);
+            Self { record: unmeasured(&cell, "not yet"), tally: Tally::default(), cell }
+        }
+
+        fn add(&mut self, round: u32, measured: Result<SliceRecord, SliceError>) {
+            let slice = Slice {
+                cell: self.cell.clone(),
+                depth: 1,
+                offered: None,
+                seed: 1,
+                threads: 1,
+                connections: 1,
+                phases: None,
+                tuning: None,
+                server_cpu: None,
+                task: Task {
+                    stop: Stop::default(),
+                    least_messages: 7,
+                    warm_up: WarmUp::default(),
+                    patience: Patience(Duration::from_secs(1)),
+                },
+            };
+            self.tally.add(&mut self.record, &self.cell, (round, &slice), measured);
+        }
     }
 
     fn path() -> Path {
@@ -386,10 +368,10 @@ mod tests {
 
     #[test]
     fn rounds_add_up_to_one_distribution_and_one_rate() {
-        let mut tally = tally(Pattern::Latency);
-        tally.add(0, 1, slice(&[1000; 10]));
-        tally.add(1, 1, slice(&[3000; 10]));
-        let record = tally.record();
+        let mut rounds = Rounds::new();
+        rounds.add(0, slice(&[1000; 10]));
+        rounds.add(1, slice(&[3000; 10]));
+        let record = rounds.record;
         let latency = record.latency.unwrap();
         assert_eq!((latency.samples, latency.min, latency.max), (20, 500.0, 1500.0));
         assert_eq!((latency.p50, latency.mean), (Some(500.0), 1000.0));
@@ -413,24 +395,24 @@ mod tests {
             slice.split = Some(Split { waits, uncertainty });
             Ok(slice)
         };
-        let mut tally = tally(Pattern::Latency);
-        tally.add(0, 1, waiting(vec![600; 20], 80));
-        tally.add(1, 1, waiting(vec![600; 20], 120));
-        let split = tally.record().latency.unwrap().split.unwrap();
+        let mut rounds = Rounds::new();
+        rounds.add(0, waiting(vec![600; 20], 80));
+        rounds.add(1, waiting(vec![600; 20], 120));
+        let split = rounds.record.latency.unwrap().split.unwrap();
         // Half of a round trip holds half of a wait.
         assert_eq!((split.samples, split.host_p50, split.wire_p50), (40, Some(300.0), Some(700.0)));
         assert_eq!((split.host_p99, split.uncertainty), (None, 60.0));
-        let mut tally = super::tests::tally(Pattern::Latency);
-        tally.add(0, 1, slice(&[2000; 40]));
-        assert_eq!(tally.record().latency.unwrap().split, None);
+        let mut rounds = Rounds::new();
+        rounds.add(0, slice(&[2000; 40]));
+        assert_eq!(rounds.record.latency.unwrap().split, None);
     }
 
     #[test]
     fn a_failed_round_leaves_no_figure() {
-        let mut tally = tally(Pattern::Latency);
-        tally.add(0, 1, slice(&[1000; 30]));
-        tally.add(1, 1, Err(SliceError::Failed("cut".to_owned())));
-        let record = tally.record();
+        let mut rounds = Rounds::new();
+        rounds.add(0, slice(&[1000; 30]));
+        rounds.add(1, Err(SliceError::Failed("cut".to_owned())));
+        let record = rounds.record;
         assert_eq!(record.status, Status::Failed);
         assert_eq!(record.latency, None);
         assert!(record.reason.unwrap().contains("in round 2"));
@@ -442,13 +424,13 @@ mod tests {
         for (reason, alone) in [(StopReason::Interrupted, Status::Skipped), (lost, Status::Failed)]
         {
             let ended = || Err(SliceError::Stopped(reason.clone()));
-            let mut tally = super::tests::tally(Pattern::Latency);
-            tally.add(0, 1, ended());
-            assert_eq!(tally.record().status, alone);
-            let mut tally = super::tests::tally(Pattern::Latency);
-            tally.add(0, 1, slice(&[1000; 30]));
-            tally.add(1, 1, ended());
-            assert_eq!(tally.record().status, Status::Measured);
+            let mut rounds = Rounds::new();
+            rounds.add(0, ended());
+            assert_eq!(rounds.record.status, alone);
+            let mut rounds = Rounds::new();
+            rounds.add(0, slice(&[1000; 30]));
+            rounds.add(1, ended());
+            assert_eq!(rounds.record.status, Status::Measured);
         }
     }
 }

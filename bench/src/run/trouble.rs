@@ -154,7 +154,7 @@ mod tests {
     use crate::{
         plan::{Cell, Pattern},
         report::{Loss, Path},
-        run::tally::Tally,
+        run::tally::unmeasured,
     };
 
     fn over(kind: PathKind) -> Path {
@@ -175,7 +175,7 @@ mod tests {
     fn what_the_timer_of_soft_roce_sends_again_is_no_loss() {
         let cell = Cell::new("verbs-write".parse().unwrap(), Pattern::Latency, 8);
         let counted = |kind, counters: &[(&str, u64)]| {
-            let mut record = Tally::new(cell.clone()).record();
+            let mut record = unmeasured(&cell, "not yet");
             record.path = Some(over(kind));
             let rdma = counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
             record.counters = Some(Counters { rdma, ..Counters::default() });
@@ -194,7 +194,7 @@ mod tests {
     fn retransmissions_and_losses_are_called_out_by_their_counters() {
         let transport = "verbs-ud-send".parse().unwrap();
         let cell = Cell::new(transport, Pattern::Bandwidth, 8);
-        let quiet = Tally::new(cell).record();
+        let quiet = unmeasured(&cell, "not yet");
         let mut troubled = quiet.clone();
         let moved = |name: &str, count| (name.to_owned(), count);
         troubled.counters = Some(Counters {
@@ -216,7 +216,7 @@ mod tests {
         let with = |client, server| {
             let asked = Some(4);
             let tcp = TcpRecord { asked, client: side(client), server: side(server), reason: None };
-            CellRecord { tcp: Some(tcp), ..Tally::new(cell.clone()).record() }
+            CellRecord { tcp: Some(tcp), ..unmeasured(&cell, "not yet") }
         };
         assert_eq!(troubles(&[with(4, 4)]), Vec::<String>::new());
         let warnings = troubles(&[with(4, 4), with(1, 4)]);
@@ -228,7 +228,7 @@ mod tests {
     fn segments_sent_again_are_called_out_above_a_share() {
         let transport = "tcp@loopback".parse().unwrap();
         let cell = Cell::new(transport, Pattern::Bandwidth, 8);
-        let quiet = Tally::new(cell).record();
+        let quiet = unmeasured(&cell, "not yet");
         let with = |retransmits| {
             let server =
                 Some(TcpSide { retransmits, segments_sent: Some(10_000), ..TcpSide::default() });

@@ -1,10 +1,6 @@
 //! Latency samples in fixed memory, however many.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use hdrhistogram::{
-    Histogram as Buckets,
-    serialization::{Serializer as _, V2DeflateSerializer},
-};
+use hdrhistogram::Histogram as Buckets;
 
 use super::interval::{Interval, median_ranks};
 
@@ -54,11 +50,11 @@ impl Quantile {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Histogram {
-    buckets: Buckets<u64>,
-    min: u64,
-    max: u64,
-    sum: u128,
-    squares: u128,
+    pub(super) buckets: Buckets<u64>,
+    pub(super) min: u64,
+    pub(super) max: u64,
+    pub(super) sum: u128,
+    pub(super) squares: u128,
 }
 
 impl Default for Histogram {
@@ -183,16 +179,6 @@ impl Histogram {
     pub fn median_interval(&self, z: f64) -> Option<Interval<u64>> {
         let (low, high) = median_ranks(self.len(), z)?;
         Some(Interval { low: self.at_rank(low), high: self.at_rank(high) })
-    }
-
-    /// The buckets as base64 of HdrHistogram's V2 format, deflated, which that library's implementations in
-    /// other languages read; the true extremes and the sums are not in it.
-    #[must_use]
-    pub fn encoded(&self) -> String {
-        let mut bytes = Vec::new();
-        // Cannot fail: a vector takes all, and the bounds fit the format.
-        let _ = V2DeflateSerializer::new().serialize(&self.buckets, &mut bytes);
-        BASE64.encode(bytes)
     }
 
     fn at_rank(&self, rank: u64) -> u64 {

@@ -1,5 +1,7 @@
 //! A run by a script: slices cost what it says, on a virtual clock.
 
+#![allow(dead_code, reason = "each of several test programs uses a part of it")]
+
 use std::{collections::BTreeMap, time::Duration};
 
 use fabricbench::{
@@ -8,7 +10,7 @@ use fabricbench::{
     plan::{Cell, Pattern, Plan, Sizes, Stop},
     report::{
         CellRecord, Counters, CpuCost, Document, Environment, Memory, Path, PathKind, PayloadCheck,
-        PlanRecord, SCHEMA,
+        PlanRecord, ResultFile, SCHEMA,
     },
     run::{Beginning, Measuring, Progress, Rules, carry_out},
     session::{Slice, SliceError, SliceRecord},
@@ -44,11 +46,22 @@ pub struct Scripted<F> {
     pub random: Random,
     /// Of a slice that begins at a time in nanoseconds.
     pub times: F,
+    /// How many different times the operations of a slice take.
+    pub spread: u32,
+    /// What every slice says was in force.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// As many settings, and as long ones, as a cell over gRPC has.
+pub fn usual_settings() -> BTreeMap<String, String> {
+    let setting = |index| (format!("setting of a transport {index}"), format!("{index} as given"));
+    (0..25).map(setting).collect()
 }
 
 impl<F: FnMut(&Slice, u64, &mut Random) -> Times> Scripted<F> {
     pub fn new(seed: u64, times: F) -> Self {
-        Self { clock: VirtualClock::default(), random: Random(seed), times }
+        let (clock, settings) = (VirtualClock::default(), BTreeMap::new());
+        Self { clock, random: Random(seed), times, spread: 7, settings }
     }
 }
 
@@ -73,10 +86,11 @@ impl<F: FnMut(&Slice, u64, &mut Random) -> Times> Measuring for Scripted<F> {
         self.clock.advance(set_up);
         // A tenth to and fro, so that samples differ, and evenly, so that rounds do so as the script says only.
         let step = |index: u32| {
-            let share = 0.9 + 0.2 * f64::from(index * 3 % 7) / 6.0;
+            let place = index * 3 % self.spread;
+            let share = 0.9 + 0.2 * f64::from(place) / f64::from(self.spread - 1);
             Step::Takes((operation * share) as u64)
         };
-        let script: Vec<_> = (0..7).map(step).collect();
+        let script: Vec<_> = (0..self.spread).map(step).collect();
         let mut initiator = FakeInitiator::new(&self.clock, 1, slice.cell.size, script);
         let mut round_trips = Histogram::new();
         let (warm_up, timed, elapsed) = match slice.cell.pattern {
@@ -125,7 +139,7 @@ impl<F: FnMut(&Slice, u64, &mut Random) -> Times> Measuring for Scripted<F> {
             cpu: CpuCost::default(),
             memory: Memory::default(),
             payload: PayloadCheck { verified_messages: 1, corrupt_messages: 0 },
-            settings: BTreeMap::new(),
+            settings: self.settings.clone(),
         })
     }
 
@@ -166,6 +180,15 @@ pub fn plan(pattern: Pattern, sizes: &str, stop: Stop, rounds: u32, seed: u64) -
 
 /// Carries `plan` out.
 pub fn run(plan: &Plan, measuring: &mut impl Measuring) -> (Document, Told) {
+    into(plan, measuring, None)
+}
+
+/// The same with a file that is written meanwhile.
+pub fn into(
+    plan: &Plan,
+    measuring: &mut impl Measuring,
+    file: Option<&ResultFile>,
+) -> (Document, Told) {
     let mut document = Document {
         schema: SCHEMA.to_owned(),
         fabricbench: "0".to_owned(),
@@ -197,6 +220,6 @@ pub fn run(plan: &Plan, measuring: &mut impl Measuring) -> (Document, Told) {
     let rules =
         Rules { warm_up: WarmUp::default(), patience: Duration::from_secs(60), tune: false };
     let mut told = Told::default();
-    carry_out(plan, rules, measuring, &mut document, None, &mut told).unwrap();
+    carry_out(plan, rules, measuring, &mut document, file, &mut told).unwrap();
     (document, told)
 }
