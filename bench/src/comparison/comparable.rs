@@ -198,4 +198,4 @@ impl std::fmt::Display for Difference {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

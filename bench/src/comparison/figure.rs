@@ -116,6 +116,11 @@ pub(super) fn figures(
     let figures = metrics
         .filter_map(|metric| {
             let (of_base, of_new) = (metric.of(base)?, metric.of(new)?);
+            // Figures that are no figures may have a ratio that is no number.
+            let ratio = of_new / of_base;
+            if !(ratio > 0.0 && ratio.is_finite()) {
+                return None;
+            }
             let tested = sides.test(metric, of_base, of_new);
             Some(Figure::new(metric, of_base, of_new, tested))
         })
@@ -245,4 +250,4 @@ impl<'a> Side<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -219,3 +219,77 @@ fn reaching(of_runs: Vec<Difference>, cells: &[CellComparison]) -> Vec<Reaching>
     all.sort_by_key(|found| found.difference.severity);
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Where there is something in `value`, as pointers.
+    fn places(value: &Value, here: &str, found: &mut Vec<String>) {
+        let mut go = |name: &str, value| places(value, &format!("{here}/{name}"), found);
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(name, value)| go(name, value)),
+            Value::Array(values) => {
+                values.iter().enumerate().for_each(|(index, value)| go(&index.to_string(), value));
+            }
+            _ => {}
+        }
+        found.push(here.to_owned());
+    }
+
+    /// A result that differs from a good one in any one place either is no result, or is compared, and what
+    /// is said of it are numbers.
+    #[test]
+    fn nothing_in_a_file_is_too_odd() {
+        let mut good = comparable::tests::document();
+        good["cells"] = json!([figure::tests::cell(1.0, &[1.0, 1.01])]);
+        let read = |value: &Value| input::parse("odd".to_owned(), value.to_string().as_bytes());
+        let base = read(&good).unwrap();
+        let gates = Metric::ALL.map(|metric| format!("{metric} > 1.0001").parse().unwrap());
+        let request = Request { anyway: true, all_figures: true, gates: gates.to_vec() };
+        let mut found = Vec::new();
+        places(&good, "", &mut found);
+        let (mut compared, mut refused) = (0, 0);
+        for place in found {
+            for odd in [
+                json!(null),
+                json!(0),
+                json!(-1),
+                json!(1e308),
+                json!(5e-324),
+                json!(u64::MAX),
+                json!(""),
+                json!([]),
+                json!({}),
+            ] {
+                let mut changed = good.clone();
+                *changed.pointer_mut(&place).unwrap() = odd;
+                let Ok(new) = read(&changed) else {
+                    refused += 1;
+                    continue;
+                };
+                compared += 1;
+                for comparison in
+                    [Comparison::of(&base, &new, &request), Comparison::of(&new, &base, &request)]
+                {
+                    for (_, figure) in comparison.figures() {
+                        let ends = figure.interval_95.unwrap_or([1.0, 1.0]);
+                        let all = [figure.base, figure.new, figure.ratio, ends[0], ends[1]];
+                        assert!(
+                            all.iter().all(|x| x.is_finite() && *x > 0.0),
+                            "{place}: {figure:?}"
+                        );
+                    }
+                    let said =
+                        [text(&comparison), markdown(&comparison), json(&[comparison]).unwrap()];
+                    assert!(
+                        said.iter().all(|said| !said.contains("NaN") && !said.contains("inf "))
+                    );
+                }
+            }
+        }
+        assert!(compared > 100 && refused > 100, "{compared} and {refused}");
+    }
+}

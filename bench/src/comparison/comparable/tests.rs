@@ -25,7 +25,7 @@ fn cell() -> Value {
     })
 }
 
-fn document() -> Value {
+pub(in crate::comparison) fn document() -> Value {
     let host = json!({
         "hostname": "node1", "fabricbench": "0.1.0", "kernel": "6.1", "cpu": "EPYC", "cpus": 64,
         "governor": "performance", "virtualization": null, "congestion_control": "cubic",

@@ -7,7 +7,7 @@ use crate::{report::HistogramRecord, stats::Histogram};
 
 /// A ping-pong of `rounds` rounds with 5,000 samples each from 10 to 12 us of a whole round trip, times
 /// `factor`, and a push as fast.
-fn cell(factor: f64, rounds: &[f64]) -> Value {
+pub(in crate::comparison) fn cell(factor: f64, rounds: &[f64]) -> Value {
     let mut all = Histogram::new();
     let mut records = Vec::new();
     for (round, differs) in rounds.iter().enumerate() {
