@@ -57,6 +57,8 @@ mod phases;
 mod ps;
 #[path = "command/report.rs"]
 mod report;
+#[path = "command/schema.rs"]
+mod schema;
 #[path = "command/strangers.rs"]
 mod strangers;
 #[path = "command/suite.rs"]

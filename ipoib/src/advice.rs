@@ -27,7 +27,7 @@ const FAST_ETHERNET: u32 = 10_000;
 
 /// One thing that stands in the way of an interface's full speed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
 pub struct Advice {
     /// The interface.
     pub interface: String,
@@ -43,7 +43,7 @@ pub struct Advice {
 
 /// What can stand in an interface's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Cause {
     /// Datagram mode where connected mode is possible.

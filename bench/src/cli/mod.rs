@@ -12,6 +12,7 @@ mod probe;
 mod progress;
 mod report;
 mod run;
+mod schema;
 mod serve;
 mod suite;
 
@@ -55,6 +56,8 @@ enum Command {
     Compare(compare::CompareArguments),
     /// Show what this host has, and which transports that makes possible
     Probe(probe::ProbeArguments),
+    /// Print the JSON Schema of the result document
+    Schema,
     /// List the models whose tensors come with the program
     Models(models::ModelsArguments),
 }
@@ -114,6 +117,7 @@ pub fn main() -> ExitCode {
         Command::Report(arguments) => report::report(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Probe(arguments) => probe::probe(&arguments),
+        Command::Schema => schema::schema(),
         Command::Models(arguments) => models::models(&arguments),
     };
     let exit = exit.unwrap_or_else(|failure| {

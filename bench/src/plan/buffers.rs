@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -11,7 +12,7 @@ use super::size::parse_bytes;
 pub const MOST_BUFFERS: usize = 1024;
 
 /// The buffers of one message, in order.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Buffers {
     /// What was asked for, as [`BufferSpec`] reads it.
     pub shape: String,

@@ -1,8 +1,9 @@
 //! The names of transports, `KIND[-OPERATION][@PATH]`.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use fabricbench_ipoib::PathName;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -170,6 +171,20 @@ impl fmt::Display for TransportName {
             Self::Grpc(GrpcTuning::Lean, path) => f.pad(&format!("grpc-lean@{}", path_text(path))),
             Self::Tcp(path) => f.pad(&format!("tcp@{}", path_text(path))),
         }
+    }
+}
+
+impl JsonSchema for TransportName {
+    fn schema_name() -> Cow<'static, str> {
+        "TransportName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A transport as its option takes it: verbs-write, grpc@ipoib, tcp@eth0",
+            "pattern": "^(verbs-[a-z-]+|(grpc|grpc-stock|grpc-lean|tcp)@.+)$",
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
     fmt,
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GrpcTuning, Pattern, TransportName, VerbsOperation};
@@ -14,7 +15,9 @@ use super::{GrpcTuning, Pattern, TransportName, VerbsOperation};
 pub const MOST_VARIANTS: usize = 1024;
 
 /// A setting that a sweep can vary. Its name is that of the option that gives it one value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
     /// Messages in flight.
@@ -193,7 +196,9 @@ impl fmt::Display for Axis {
 }
 
 /// A value on an axis, as its option takes it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(untagged)]
 pub enum Value {
     /// A whole number.
@@ -221,7 +226,9 @@ impl fmt::Display for Value {
 
 /// What a cell has of its own, apart from the settings of the run: a value for each axis that
 /// touches it. Shown as `[qp=4,post-list=16]`, and as nothing where nothing is swept.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Variant(BTreeMap<Axis, Value>);
 
@@ -263,7 +270,7 @@ impl fmt::Display for Variant {
 }
 
 /// The values to try on each axis.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Sweep(BTreeMap<Axis, Vec<Value>>);
 

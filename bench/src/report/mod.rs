@@ -10,6 +10,7 @@ mod openmetrics;
 mod perftest;
 mod phases;
 mod plain;
+mod published;
 mod schema;
 mod table;
 mod tcp;
@@ -23,6 +24,7 @@ pub use openmetrics::openmetrics;
 pub use perftest::{PerftestColumns, perftest};
 pub use phases::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPeer};
 pub use plain::{plain, plain_throughout};
+pub use published::json_schema;
 pub use schema::{
     Absent, AdviceRecord, CellRecord, CellSettings, Counters, CpuCost, Document, DriftRecord,
     Environment, EstimateRecord, HistogramRecord, Latency, LatencyKind, LatencySplit, LoadRecord,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CellRecord, Document, number::figure, table::beside};
@@ -10,7 +11,7 @@ use crate::plan::Pattern;
 
 /// The phases of marked calls of a cell, over all its rounds, in nanoseconds. A call of parameter servers is
 /// the call of one server, and not the step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhasesRecord {
     /// Calls of which one was marked.
     pub one_in: u32,
@@ -40,7 +41,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// How long something took, in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseTimes {
     /// Median; `null` of fewer than 20 calls.
     pub p50: Option<f64>,
@@ -51,7 +52,7 @@ pub struct PhaseTimes {
 }
 
 /// One phase, or several between which nothing is seen: then its name has them all.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseRecord {
     /// Its name.
     pub name: String,
@@ -66,7 +67,7 @@ pub struct PhaseRecord {
 
 /// What the server did, for those marked calls of which both sides have kept the marks. Shares are of the
 /// whole of these calls on the client.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerPhases {
     /// So many calls.
     pub samples: u64,
@@ -79,7 +80,7 @@ pub struct ServerPhases {
 }
 
 /// The client's "wire + peer" in two, by durations alone.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WireAndPeer {
     /// The peer: from before the read that brought the last byte of the request until after the first write
     /// of the reply.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use fabricbench_ipoib::Advice;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PhasesRecord, TcpRecord, TensorRecord};
@@ -18,7 +19,7 @@ use crate::{
 pub const SCHEMA: &str = "fabricbench/1";
 
 /// One run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// [`SCHEMA`].
     pub schema: String,
@@ -53,7 +54,7 @@ pub struct Document {
 }
 
 /// How the last third of the rounds of all cells compares with the first.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DriftRecord {
     /// Cells with three rounds or more.
     pub cells: u64,
@@ -67,7 +68,7 @@ pub struct DriftRecord {
 }
 
 /// What could be set better on one side.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AdviceRecord {
     /// Whose interface it is.
     pub side: Side,
@@ -83,7 +84,7 @@ impl std::fmt::Display for AdviceRecord {
 }
 
 /// One of the two hosts of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// The one that times.
@@ -102,7 +103,7 @@ impl std::fmt::Display for Side {
 }
 
 /// How the plan was made: enough to run it again.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanRecord {
     /// Transports in the order of the columns.
     pub transports: Vec<TransportName>,
@@ -138,7 +139,7 @@ pub struct PlanRecord {
 
 /// How long a run was to take, as far as it was known before it began: `cells` times `rounds` times `slice_s`
 /// and `overhead_s`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EstimateRecord {
     /// Cells that can be measured.
     pub cells: u64,
@@ -153,7 +154,7 @@ pub struct EstimateRecord {
 }
 
 /// A host, as far as it explains figures. What could not be found out is `null`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
     /// Host name.
     pub hostname: String,
@@ -181,7 +182,7 @@ pub struct Environment {
 }
 
 /// What became of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// It has figures.
@@ -195,7 +196,7 @@ pub enum Status {
 }
 
 /// One cell: a transport, a pattern, a size, perhaps a variant, and what was found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellRecord {
     /// How the message travels.
     pub transport: TransportName,
@@ -312,7 +313,7 @@ impl CellRecord {
 
 /// What was asked of a cell whose calls begin on a schedule, and how that went. Its times are from when
 /// a call was to begin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRecord {
     /// How calls follow one another.
     pub arrivals: Arrivals,
@@ -334,7 +335,7 @@ pub struct LoadRecord {
 }
 
 /// Kinds of path, told apart by detection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PathKind {
     /// RDMA over an InfiniBand link.
@@ -356,7 +357,7 @@ pub enum PathKind {
 }
 
 /// A path as one side sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Path {
     /// What it is.
     pub kind: PathKind,
@@ -380,7 +381,7 @@ pub struct Path {
 }
 
 /// What a latency is a latency of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyKind {
     /// Half of the time from submission to the arrival of the echo.
@@ -416,7 +417,7 @@ impl LatencyKind {
 }
 
 /// Times of one cell over all its rounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Always "ns".
     pub unit: String,
@@ -480,7 +481,7 @@ fn half_width([low, high]: [f64; 2], figure: f64) -> Option<f64> {
 }
 
 /// A whole distribution, to 0.1 % of each value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistogramRecord {
     /// Always "hdrhistogram-v2-deflate-base64": what HdrHistogram's implementations read once it is out of base64.
     pub format: String,
@@ -517,7 +518,7 @@ impl HistogramRecord {
 
 /// A latency in two: what was already complete on the device and waited for this program, and the
 /// rest. In nanoseconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySplit {
     /// Completions that stand behind it: a sample of all, warm-up included.
     pub samples: u64,
@@ -534,7 +535,7 @@ pub struct LatencySplit {
 }
 
 /// Why a percentile is absent: fewer than 10 / (1 - q) samples.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Absent {
     /// Samples it needs.
     pub needs_samples: u64,
@@ -543,7 +544,7 @@ pub struct Absent {
 }
 
 /// Rates of one cell over all its rounds: totals by total time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
     /// Payload bytes that arrived, per second, of all workers: each way in a ping-pong, the sum of both in the
     /// pattern `bidirectional`, of the requests alone in the patterns `calls` and `ps`, of the tensors alone in those of tensors.
@@ -557,7 +558,7 @@ pub struct Throughput {
 }
 
 /// How far counters moved while the cell was measured, warm-up included.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Counters {
     /// Bytes the interface sent, headers and other traffic included.
     pub interface_tx_bytes: Option<u64>,
@@ -571,7 +572,7 @@ pub struct Counters {
 }
 
 /// Whether the payload went where the row says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Proof {
     /// Whether counters moved by at least the payload; `null` where the device has no counter that
     /// could tell.
@@ -587,7 +588,7 @@ pub struct Proof {
 /// Processor time of both processes while the cell was measured, in nanoseconds: warm-up included,
 /// so of `settings.warm_up_messages + settings.messages` messages. The server's runs from the start
 /// of the slice until it is told to stop, and so holds some set-up and waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CpuCost {
     /// Of the client.
     pub client_ns: u64,
@@ -604,7 +605,7 @@ pub struct CpuCost {
 
 /// The most memory that each process had resident at once while the cell was measured, in bytes; what it
 /// held before counts. Absent where the kernel does not tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
     /// Of the client.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -617,7 +618,7 @@ pub struct Memory {
 /// Messages whose content was compared with what was sent. Of a message that is written, the bytes
 /// before the stamp; of a push by write, the first 64 bytes at each confirmation and the rest at the
 /// end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PayloadCheck {
     /// Compared, on both sides together.
     pub verified_messages: u64,
@@ -626,7 +627,7 @@ pub struct PayloadCheck {
 }
 
 /// Messages of a service that does not send again what was lost, warm-up excluded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Loss {
     /// Messages sent. In a ping-pong, one that was sent again counts again.
     pub sent: u64,
@@ -635,7 +636,7 @@ pub struct Loss {
 }
 
 /// What was in force for a cell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellSettings {
     /// Messages in flight at the most, or calls; `null` for a push over a stream (TCP, gRPC), where flow
     /// control and buffers decide how many bytes are under way.
@@ -650,7 +651,7 @@ pub struct CellSettings {
 }
 
 /// Why a cell was measured no longer.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stopped {
     /// The rule that ended it.
     pub by: StoppedBy,
@@ -660,7 +661,7 @@ pub struct Stopped {
 }
 
 /// The rules that end a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoppedBy {
     /// Its figure was known narrowly enough.
@@ -674,7 +675,7 @@ pub enum StoppedBy {
 }
 
 /// One round of one cell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundRecord {
     /// Which, from 0.
     pub round: u32,

@@ -1,10 +1,11 @@
 //! What the kernel's TCP knows of a cell's connections, and how that of several slices adds up.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The connections of a TCP or gRPC cell, read on both sides at the end of each slice, before they
 /// are closed.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TcpRecord {
     /// Connections that were asked for, of all threads together.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -21,7 +22,7 @@ pub struct TcpRecord {
 /// The ends of a cell's connections on one side. Counts and times are sums over all connections and
 /// rounds, from opening to the end of the slice, warm-up included. Absent is what the side's kernel
 /// does not tell.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TcpSide {
     /// Connections that the kernel counts as established, in the last round.
     pub connections: u64,
@@ -60,7 +61,7 @@ pub struct TcpSide {
 }
 
 /// How a quantity differs from connection to connection, and from round to round.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// The smallest.
     pub least: f64,

@@ -1,11 +1,12 @@
 //! Tensors in the result document.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{TensorCall, Tensors};
 
 /// What the steps of a pattern of tensors move, and how fast that was.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TensorRecord {
     /// The model's name.
     pub model: String,
@@ -50,7 +51,7 @@ impl TensorRecord {
 }
 
 /// A parameter server's share of a model.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ParameterServer {
     /// Which tensors it has, in the order of the model, counted from 0.
     pub tensors: Vec<usize>,
@@ -76,7 +77,7 @@ impl ParameterServer {
 /// Times of the copies of a step's tensors to their places: the sum of those of one worker's step, which
 /// several servers make beside one another. It is part of the time of the step, and of the warm-up's
 /// steps too.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Assign {
     /// Who copied: `server` in a push, `client` in a fetch.
     pub side: String,
