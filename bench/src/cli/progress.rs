@@ -2,6 +2,11 @@
 
 use std::{
     io::IsTerminal,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{RecvTimeoutError, Sender, channel},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -29,8 +34,60 @@ pub(super) enum ProgressMode {
 #[derive(Debug)]
 pub(super) enum Shown {
     Bar(ProgressBar),
-    Lines { last: Instant },
+    Lines(Lines),
     Nothing,
+}
+
+/// Lines, and a thread that says of a long slice that it is still under way.
+#[derive(Debug)]
+pub(super) struct Lines {
+    standing: Arc<Mutex<Standing>>,
+    // Ends the thread when it is dropped.
+    _over: Option<Sender<()>>,
+}
+
+#[derive(Debug)]
+struct Standing {
+    last: Instant,
+    // The slice that is measured, and since when.
+    slice: Option<(String, Instant)>,
+}
+
+impl Lines {
+    fn new() -> Self {
+        let standing = Arc::new(Mutex::new(Standing { last: Instant::now(), slice: None }));
+        let (over, told) = channel();
+        let of_thread = Arc::clone(&standing);
+        // It wakes so seldom that it does not disturb a slice. Without it a long slice is silent, no more.
+        let thread = thread::Builder::new().name("progress".to_owned()).spawn(move || {
+            let mut wait = LONGEST_SILENCE;
+            while told.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                wait = still_under_way(&mut locked(&of_thread));
+            }
+        });
+        Self { standing, _over: thread.is_ok().then_some(over) }
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        locked(&self.standing)
+    }
+}
+
+fn locked(standing: &Mutex<Standing>) -> MutexGuard<'_, Standing> {
+    standing.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says so if nothing was said for long, and returns when to look again.
+fn still_under_way(standing: &mut Standing) -> Duration {
+    let silent = standing.last.elapsed();
+    if silent < LONGEST_SILENCE {
+        return LONGEST_SILENCE.saturating_sub(silent);
+    }
+    if let Some((slice, since)) = &standing.slice {
+        say(format_args!("{slice}; under way for {} s", since.elapsed().as_secs()));
+        standing.last = Instant::now();
+    }
+    LONGEST_SILENCE
 }
 
 /// Silence on `--progress lines` at the most.
@@ -39,7 +96,7 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 impl Shown {
     pub(super) fn new(mode: ProgressMode) -> Self {
         match mode {
-            ProgressMode::Lines => Self::Lines { last: Instant::now() },
+            ProgressMode::Lines => Self::Lines(Lines::new()),
             ProgressMode::None => Self::Nothing,
             ProgressMode::Auto if !std::io::stderr().is_terminal() => Self::Nothing,
             ProgressMode::Auto => {
@@ -61,7 +118,7 @@ impl Shown {
     pub(super) fn say(&self, text: &str) -> bool {
         match self {
             Self::Bar(bar) => bar.set_message(text.to_owned()),
-            Self::Lines { .. } => say(text),
+            Self::Lines(_) => say(text),
             Self::Nothing => return false,
         }
         true
@@ -71,7 +128,7 @@ impl Shown {
     pub(super) fn announce(&self, text: &str) {
         match self {
             Self::Bar(bar) => bar.println(text),
-            Self::Lines { .. } => say(text),
+            Self::Lines(_) => say(text),
             Self::Nothing => {}
         }
     }
@@ -92,25 +149,30 @@ impl Progress for Shown {
                 bar.set_position(*slice as u64);
                 bar.set_message(so_far(beginning));
             }
-            Self::Lines { last } if last.elapsed() >= LONGEST_SILENCE => {
-                say(format_args!("slice {} of {of}: {}", slice + 1, so_far(beginning)));
-                *last = Instant::now();
+            Self::Lines(lines) => {
+                let mut standing = lines.standing();
+                let text = format!("slice {} of {of}: {}", slice + 1, so_far(beginning));
+                if standing.last.elapsed() >= LONGEST_SILENCE {
+                    say(&text);
+                    standing.last = Instant::now();
+                }
+                standing.slice = Some((text, Instant::now()));
             }
-            Self::Lines { .. } | Self::Nothing => {}
+            Self::Nothing => {}
         }
     }
 
     fn warn(&mut self, text: &str) {
         match self {
             Self::Bar(bar) => bar.suspend(|| complain(text)),
-            Self::Lines { .. } | Self::Nothing => complain(text),
+            Self::Lines(_) | Self::Nothing => complain(text),
         }
     }
 
     fn cell_done(&mut self, cell: &CellRecord) {
-        if let Self::Lines { last } = self {
+        if let Self::Lines(lines) = self {
             say(summary(cell));
-            *last = Instant::now();
+            *lines.standing() = Standing { last: Instant::now(), slice: None };
         }
     }
 }

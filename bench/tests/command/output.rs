@@ -143,6 +143,16 @@ fn a_trace_waits_for_its_reader_and_not_for_ever() {
     client.end_within(Duration::from_secs(4)).failed(130, &["interrupted"]);
 }
 
+#[test]
+fn a_long_slice_says_that_it_is_under_way() {
+    let plan = "run --transport tcp@lo --pattern latency -s 8 -D 6s --rounds 1 --progress lines";
+    let finished = run(plan);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let line = finished.stderr.lines().find(|line| line.contains("; under way for "));
+    let line = line.unwrap_or_else(|| panic!("{}", finished.stderr));
+    assert!(line.starts_with("slice 1 of 1: tcp@loopback latency 8 B"), "{line}");
+}
+
 /// Whoever opens a pipe and reads nothing holds nobody up who is interrupted.
 #[test]
 fn an_interrupt_ends_the_wait_for_who_does_not_read() {
