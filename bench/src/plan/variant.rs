@@ -9,7 +9,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GrpcTuning, Pattern, TransportName, VerbsOperation};
+use super::{GrpcTuning, Pattern, TransportName, VerbsOperation, display_bytes};
 
 /// The most combinations of one sweep: a slip such as `depth=1:65536:+1` is not to plan for days.
 pub const MOST_VARIANTS: usize = 1024;
@@ -262,7 +262,14 @@ impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = "[";
         for (axis, value) in &self.0 {
-            write!(f, "{before}{axis}={value}")?;
+            match value {
+                // As it is typed: without a space.
+                Value::Number(size) if *axis == Axis::Coalesce => {
+                    let size = display_bytes(*size).to_string().replace(' ', "");
+                    write!(f, "{before}{axis}={size}")?;
+                }
+                value => write!(f, "{before}{axis}={value}")?,
+            }
             before = ",";
         }
         if self.is_empty() { Ok(()) } else { f.write_str("]") }
@@ -322,6 +329,14 @@ mod tests {
 
     fn name(text: &str) -> TransportName {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_size_is_shown_as_sizes_are() {
+        let of = |size| Variant::default().with(Axis::Coalesce, Value::Number(size)).to_string();
+        assert_eq!((of(25 << 20), of(100)), ("[coalesce=25MiB]".into(), "[coalesce=100B]".into()));
+        let depth = Variant::default().with(Axis::Depth, Value::Number(1024));
+        assert_eq!(depth.to_string(), "[depth=1024]");
     }
 
     #[test]
