@@ -53,6 +53,8 @@ mod patterns;
 mod perftest;
 #[path = "command/phases.rs"]
 mod phases;
+#[path = "command/processors.rs"]
+mod processors;
 #[path = "command/ps.rs"]
 mod ps;
 #[path = "command/report.rs"]

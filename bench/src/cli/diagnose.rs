@@ -1,13 +1,16 @@
 //! `fabricbench diagnose`: where the bandwidth of one path goes.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser as _, ValueEnum};
+use clap::{
+    Args, Parser as _, ValueEnum,
+    builder::{PathBufValueParser, TypedValueParser as _},
+};
 use fabricbench_ipoib::PathName;
 
 use super::{
     Cli, Command, DEFAULT_PORT, Exit, Failure, complain,
-    options::{parse_duration, parse_reply, parse_timeout},
+    options::{parse_duration, parse_output, parse_reply, parse_timeout},
     print,
     progress::{ProgressMode, Shown},
     run::{connect, document, initiating, variants, warnings},
@@ -17,7 +20,7 @@ use crate::{
     diagnosis::{LineFrom, Order, diagnose as conclude, text},
     engine::WarmUp,
     plan::{Stop, TransportName},
-    report::Status,
+    report::{Content, ResultFile, Status},
     run::{Rules, RunError},
     session::{Host, ip_path},
     transport::{StopReason, TransportError},
@@ -54,6 +57,10 @@ pub(super) struct DiagnoseArguments {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// Write the result here as JSON, every second: the document that `run` writes
+    #[arg(short = 'o', long, value_name = "FILE",
+          value_parser = PathBufValueParser::new().try_map(parse_output))]
+    output: Option<PathBuf>,
     /// What to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -94,12 +101,16 @@ pub(super) fn diagnose(arguments: &DiagnoseArguments) -> Result<Exit, Failure> {
     let stop = stop_on_signals()?;
     let here = Host::here().map_err(Failure::Error)?;
     let mut shown = Shown::new(arguments.progress);
+    let output = arguments.output.as_deref();
+    let file = output.map(|path| ResultFile::create(path, Content::Result, &stop)).transpose();
+    let file = match file {
+        Ok(file) => file,
+        Err(_) if stop.reason() == Some(StopReason::Interrupted) => return Ok(interrupted()),
+        Err(error) => return Err(Failure::error(error)),
+    };
     let (mut client, _server) = match connect(&run, &here, &stop, &shown) {
         Ok(connected) => connected,
-        Err(_) if stop.reason() == Some(StopReason::Interrupted) => {
-            complain(RunError::Interrupted);
-            return Ok(Exit::Interrupted);
-        }
+        Err(_) if stop.reason() == Some(StopReason::Interrupted) => return Ok(interrupted()),
         Err(failure) => return Err(failure),
     };
     let (path, line) = arguments.path(&here, &client.there, client.address)?;
@@ -109,15 +120,18 @@ pub(super) fn diagnose(arguments: &DiagnoseArguments) -> Result<Exit, Failure> {
     document.server = Some(client.there.environment.clone());
     // Nobody polls.
     document.warnings = warnings(&here, &client.there, 0);
-    let initiating = initiating(&run, variants, &here, &client, stop)?;
+    let warnings = &mut document.warnings;
+    let initiating = initiating(&run, variants, &here, &client, stop, warnings)?;
     let rules = Rules { warm_up: WarmUp::default(), patience: arguments.timeout, tune: false };
+    let file = file.as_ref();
     let outcome =
-        crate::run::run(&plan, rules, &initiating, &mut client, &mut document, None, &mut shown);
+        crate::run::run(&plan, rules, &initiating, &mut client, &mut document, file, &mut shown);
     client.end();
     shown.end();
     let measured = document.cells.iter().filter(|cell| cell.status == Status::Measured).count();
     let exit = match (&outcome, measured) {
         (Err(RunError::Interrupted), _) => Exit::Interrupted,
+        (Err(RunError::Output(_)), _) => Exit::Error,
         (_, 0) => Exit::Nothing,
         (Ok(()), all) if all == document.cells.len() => Exit::Complete,
         _ => Exit::Partial,
@@ -134,6 +148,11 @@ pub(super) fn diagnose(arguments: &DiagnoseArguments) -> Result<Exit, Failure> {
         complain(ended);
     }
     Ok(exit)
+}
+
+fn interrupted() -> Exit {
+    complain(RunError::Interrupted);
+    Exit::Interrupted
 }
 
 impl DiagnoseArguments {

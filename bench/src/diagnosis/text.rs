@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{Diagnosis, LineFrom, Load, Step};
+use super::{Diagnosis, LineFrom, Load};
 use crate::report::{Path, Status, number::figure};
 
 /// Steps, verdict and warnings.
@@ -14,7 +14,7 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     if let Some(way) = way(diagnosis) {
         let _ = writeln!(text, "{way}");
     }
-    let _ = writeln!(text, "{}\n\n{}\n", line(diagnosis), table(&diagnosis.steps));
+    let _ = writeln!(text, "{}\n\n{}\n", line(diagnosis), table(diagnosis));
     text.push_str(
         "MB = 10^6 bytes of payload, confirmed by the receiver; interface: bytes that the client's \
          interface sent a second, headers included; retrans: segments that TCP sent again; client, \
@@ -28,7 +28,8 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     match diagnosis.verdict.split_first() {
         None => text.push_str("verdict: none, since TCP was not measured\n"),
         Some((first, others)) => {
-            let _ = writeln!(text, "verdict: {}: {}", first.cause.words(), first.text);
+            let from = rests_on(diagnosis);
+            let _ = writeln!(text, "verdict: {from}{}: {}", first.cause.words(), first.text);
             for other in others {
                 let _ = writeln!(text, "also: {}: {}", other.cause.words(), other.text);
             }
@@ -41,6 +42,17 @@ pub fn text(diagnosis: &Diagnosis) -> String {
         let _ = writeln!(text, "{advice}");
     }
     text
+}
+
+/// That a verdict rests on less than it should.
+fn rests_on(diagnosis: &Diagnosis) -> String {
+    let all = diagnosis.steps.len();
+    let measured = diagnosis.steps.iter().filter(|step| step.status == Status::Measured).count();
+    match diagnosis.document.complete {
+        true if measured == all => String::new(),
+        true => format!("from {measured} of {all} steps: "),
+        false => format!("from {measured} of {all} steps of a run that was cut short: "),
+    }
 }
 
 /// Which way the bytes went.
@@ -69,12 +81,16 @@ fn line(diagnosis: &Diagnosis) -> String {
     format!("line: {} MB/s ({} Gb/s): {from}", figure(Some(line / 1e6)), figure(Some(line * 8e-9)))
 }
 
-fn table(steps: &[Step]) -> String {
+fn table(diagnosis: &Diagnosis) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let header = ["step", "MB/s", "of line", "interface", "retrans", "rtt us", "client", "server"];
+    let of = match diagnosis.line_from {
+        LineFrom::FastestTcp => "of TCP",
+        LineFrom::Option | LineFrom::Kernel => "of line",
+    };
+    let header = ["step", "MB/s", of, "interface", "retrans", "rtt us", "client", "server"];
     table.set_header(header);
-    for step in steps {
+    for step in &diagnosis.steps {
         let megabytes = |rate: Option<f64>| figure(rate.map(|rate| rate / 1e6));
         let rate = match step.status {
             Status::Measured => megabytes(step.bytes_per_s),

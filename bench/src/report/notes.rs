@@ -15,6 +15,7 @@ use super::{
 pub(crate) fn notes(document: &Document) -> String {
     let columns = all_columns(document);
     let mut text = ways_of(document, &columns);
+    text.push_str(&processors(document));
     text.push_str(&absences(document, &columns));
     for line in tuned(document).chain(precision(document)) {
         let _ = writeln!(text, "{line}");
@@ -31,6 +32,30 @@ pub(crate) fn notes(document: &Document) -> String {
 /// Which way each column went, and whether that was proven: a line for those that went one way.
 pub(crate) fn ways(document: &Document) -> String {
     ways_of(document, &all_columns(document))
+}
+
+/// Which processors the measuring threads were bound to: a line for each way, empty if nothing was measured.
+fn processors(document: &Document) -> String {
+    let mut ways: Vec<(String, usize)> = Vec::new();
+    let mut all = 0;
+    for cell in &document.cells {
+        let Some(settings) = &cell.settings else { continue };
+        let bound = |side: &str| match settings.transport.get(&format!("{side} processor")) {
+            Some(cpu) => format!("{side} bound to {cpu}"),
+            None => format!("{side} not bound"),
+        };
+        let way = format!("{}, {}", bound("client"), bound("server"));
+        all += 1;
+        match ways.iter_mut().find(|(known, _)| *known == way) {
+            Some((_, count)) => *count += 1,
+            None => ways.push((way, 1)),
+        }
+    }
+    let line = |(way, count): &(String, usize)| match *count {
+        count if count == all => format!("processors: {way}\n"),
+        count => format!("processors: {way} (in {count} of {all} cells)\n"),
+    };
+    ways.iter().map(line).collect()
 }
 
 /// Why cells have no figures: a line for each reason.

@@ -25,14 +25,26 @@ impl Affinity {
     /// The rule for when nobody says otherwise: if both sides share a kernel, the first processor
     /// this process may use and the next one, on another core if there is one; else none. Those
     /// of `near`, the processors of the device's NUMA node, come first.
-    #[must_use]
-    pub fn automatic(here: &Host, there: &Host, near: &[u32]) -> Self {
-        if !here.shares_kernel_with(there) {
-            return Self::default();
+    ///
+    /// # Errors
+    /// Why neither is bound though they share a kernel, or may; in words.
+    pub fn automatic(here: &Host, there: &Host, near: &[u32]) -> Result<Self, String> {
+        if let (None, _) | (_, None) = (&here.boot, &there.boot) {
+            return Err("whether both sides share a kernel is not known, since \
+                        /proc/sys/kernel/random/boot_id is not to be read"
+                .to_owned());
         }
-        let usable = usable().collect();
+        if !here.shares_kernel_with(there) {
+            return Ok(Self::default());
+        }
+        let set = sched_getaffinity(None)
+            .map_err(|error| format!("which processors may be used is not told: {error}"))?;
         // Not the other half of the client's core: two polling threads on one core slow each other.
-        Self::of_two(nearest_first(usable, near), siblings)
+        let chosen = Self::of_two(nearest_first(members(set).collect(), near), siblings);
+        match chosen.client {
+            Some(_) => Ok(chosen),
+            None => Err("both sides have one processor between them".to_owned()),
+        }
     }
 
     /// The first of `usable`, and the next on another core.
@@ -96,7 +108,10 @@ impl Drop for Kept {
 
 /// The processors this thread may run on.
 fn usable() -> impl Iterator<Item = u32> {
-    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    members(sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new()))
+}
+
+fn members(set: CpuSet) -> impl Iterator<Item = u32> {
     (0..CpuSet::MAX_CPU)
         .filter(move |&cpu| set.is_set(cpu))
         .filter_map(|cpu| u32::try_from(cpu).ok())

@@ -57,16 +57,18 @@ pub(in crate::cli) fn connect(
     }
 }
 
-/// What stays the same over a run with the settings of `variants`.
+/// What stays the same over a run with the settings of `variants`; `warnings` gets why threads that would
+/// be bound to processors are not.
 ///
 /// # Errors
-/// The client's processor cannot be had.
+/// The processor that the client was given cannot be had.
 pub(in crate::cli) fn initiating(
     arguments: &RunArguments,
     mut variants: Variants,
     here: &Host,
     client: &Client,
     stop: StopSignal,
+    warnings: &mut Vec<String>,
 ) -> Result<Initiating<TscClock>, Failure> {
     let mut verbs = arguments.verbs.client();
     let port = VerbsPort::open(&verbs);
@@ -80,7 +82,14 @@ pub(in crate::cli) fn initiating(
         settings.peer_verbs.prefer.clone_from(&device);
     }
     let near = port.as_ref().ok().and_then(|port| port.processors(&verbs.memory));
-    let affinity = match arguments.cpus {
+    let mut unbound = |why: String| {
+        warnings.push(format!(
+            "client and server are bound to no processors: {why}; where they take turns on one, times are \
+             those of the scheduler"
+        ));
+        Affinity::default()
+    };
+    let mut affinity = match arguments.cpus {
         Some(affinity) => affinity,
         // Of several threads the scheduler takes better care; and what is compared runs alike.
         None if arguments.servers.max(arguments.workers) > Some(1)
@@ -88,12 +97,17 @@ pub(in crate::cli) fn initiating(
         {
             Affinity::default()
         }
-        None => Affinity::automatic(here, &client.there, near.as_deref().unwrap_or(&[])),
+        None => Affinity::automatic(here, &client.there, near.as_deref().unwrap_or(&[]))
+            .unwrap_or_else(&mut unbound),
     };
     // Calibrated before it is bound: that sleeps, and may as well do so anywhere.
     let clock = TscClock::new();
     if let Some(cpu) = affinity.client {
-        bind_thread(cpu).map_err(Failure::Usage)?;
+        match bind_thread(cpu) {
+            Ok(()) => {}
+            Err(why) if arguments.cpus.is_none() => affinity = unbound(why),
+            Err(why) => return Err(Failure::Usage(why)),
+        }
     }
     Ok(Initiating {
         clock,

@@ -190,7 +190,9 @@ fn measure(
         };
     document.warnings = warnings(&here, &client.there, most_polling(&plan, &variants));
     document.warnings.extend(cut_moderation(arguments, &plan, &variants));
-    let initiating = match initiating(arguments, variants, &here, &client, stop.clone()) {
+    let warnings = &mut document.warnings;
+    let begun = initiating(arguments, variants, &here, &client, stop.clone(), warnings);
+    let initiating = match begun {
         Ok(initiating) => initiating,
         Err(failure) => return Err(not_begun(document, file, failure)),
     };
