@@ -52,7 +52,7 @@ pub(super) fn draw(bars: &Bars, face: Face) -> Drawing {
         for bar in &group.bars {
             if over {
                 let name = fitted(&bar.name, FONT, face.width());
-                content.push(html! { text x="4" y=(place(y + ABOVE - 2.0)) { (name) } });
+                content.push(html! { text x="0" y=(place(y + ABOVE - 2.0)) { (name) } });
             } else {
                 let (x, y) = (place(left - 7.0), place(y + STEP / 2.0 + 4.0));
                 content.push(
@@ -72,7 +72,6 @@ pub(super) fn draw(bars: &Bars, face: Face) -> Drawing {
     let content = html! {
         text class="axis" x="0" y="12" { (bars.x.title) }
         path class="grid" d=(grid) {}
-        path class="rule" d={ "M" (place(left)) " " (TOP) "V" (place(y)) } {}
         @for part in content { (part) }
         @for tick in &ticks {
             text class="tick mid" x=(place(tick.at)) y=(place(y + 15.0)) { (tick.label) }
@@ -98,6 +97,7 @@ fn drawn(bar: &Bar, bars: &Bars, x: &Scale, y: f64, left: f64, face: Face) -> Ma
     let after = interval.map_or(end, |[_, high]| high.max(end)) + 6.0;
     let class = if bar.hollow { "bar hollow" } else { "bar" };
     html! {
+        path class="rule" d={ "M" (place(left)) " " (place(y)) "v" (STEP) } {}
         g class={ "s " (bar.style.class()) } {
             @if value.is_some() {
                 rect class=(class) x=(place(left)) y=(place(middle - THICK / 2.0))

@@ -185,16 +185,28 @@ fn marked(line: &Line, lines: &Lines, point: &Point, x: f64, y: f64, with_words:
     }
 }
 
-/// A line through places; where one is missing, it begins again.
+/// A line through places; where one is missing, it begins again. Written by what is between places, which is shorter.
 fn path(places: impl Iterator<Item = (f64, Option<f64>)>) -> String {
     let mut path = String::new();
-    let mut down = false;
+    // In tenths of pixels, as whole numbers, so that rounding does not add up.
+    let tenths = |at: f64| (at * 10.0).round();
+    let mut last: Option<(f64, f64)> = None;
     for (x, y) in places {
-        if let Some(y) = y {
-            let command = if down { 'L' } else { 'M' };
-            let _ = write!(path, "{command}{} {}", place(x), place(y));
+        let next = y.map(|y| (tenths(x), tenths(y)));
+        if let Some((x, y)) = next {
+            let _ = match last.map(|last| (x - last.0, y - last.1)) {
+                None => write!(path, "M{} {}", x / 10.0, y / 10.0),
+                Some((0.0, 0.0)) => Ok(()),
+                Some((across, 0.0)) => write!(path, "h{}", across / 10.0),
+                Some((0.0, down)) => write!(path, "v{}", down / 10.0),
+                Some((across, down)) => {
+                    // A sign tells numbers apart as well as a space does.
+                    let between = if down < 0.0 { "" } else { " " };
+                    write!(path, "l{}{between}{}", across / 10.0, down / 10.0)
+                }
+            };
         }
-        down = y.is_some();
+        last = next;
     }
     path
 }
@@ -308,6 +320,8 @@ mod tests {
     #[test]
     fn a_line_is_broken_where_there_is_no_figure() {
         let places = [(0.0, Some(1.0)), (1.0, None), (2.0, Some(3.0)), (3.0, Some(4.06))];
-        assert_eq!(path(places.into_iter()), "M0 1M2 3L3 4.1");
+        assert_eq!(path(places.into_iter()), "M0 1M2 3l1 1.1");
+        let places = [(0.0, 4.0), (1.0, 4.0), (1.01, 4.01), (1.0, 2.0), (2.5, 1.0)];
+        assert_eq!(path(places.map(|(x, y)| (x, Some(y))).into_iter()), "M0 4h1v-2l1.5-1");
     }
 }

@@ -71,15 +71,15 @@ impl Source {
         let bytes =
             fs::read(path).map_err(|source| SourceError::Read { path: shown.clone(), source })?;
         let content = |source| SourceError::Content { path: shown.clone(), source };
-        let kind: Kind = serde_json::from_slice(&bytes).map_err(content)?;
-        let document = match kind.document {
-            Some(document) => document,
-            None => match kind.schema {
-                Some(schema) if schema == SCHEMA => {
-                    serde_json::from_slice(&bytes).map_err(content)?
+        let document = match serde_json::from_slice(&bytes) {
+            Ok(document) => document,
+            // Why it is none may be that it holds one, or is of another kind.
+            Err(error) => match serde_json::from_slice::<Kind>(&bytes).map_err(content)? {
+                Kind { document: Some(document), .. } => document,
+                Kind { schema: Some(schema), .. } if schema != SCHEMA => {
+                    return Err(SourceError::Schema { path: shown, schema });
                 }
-                Some(schema) => return Err(SourceError::Schema { path: shown, schema }),
-                None => serde_json::from_slice(&bytes).map_err(content)?,
+                _ => return Err(content(error)),
             },
         };
         if document.schema != SCHEMA {

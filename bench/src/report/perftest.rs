@@ -324,6 +324,7 @@ mod tests {
             memory: None,
             payload: None,
             loss: None,
+            line_bytes_per_s: None,
             failed_checks: Vec::new(),
             stopped: None,
             settings: Some(CellSettings {

@@ -263,6 +263,9 @@ pub struct CellRecord {
     /// What was in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<CellSettings>,
+    /// What the link carries, in bytes a second: of the slower end, as hardware states it. Absent where none does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub line_bytes_per_s: Option<f64>,
     /// Checks that its figures fail: what cannot be so, in words. Absent where they pass all.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub failed_checks: Vec<String>,

@@ -225,7 +225,8 @@ pub fn carry_out(
     }
     document.measured_s = Some(since(measuring, start).as_secs_f64());
     for (record, depth) in document.cells.iter_mut().zip(depths) {
-        record.failed_checks = checks::failed(record, depth, measuring.line(record));
+        record.line_bytes_per_s = measuring.line(record);
+        record.failed_checks = checks::failed(record, depth, record.line_bytes_per_s);
     }
     document.drift = drift(&document.cells);
     document.warnings.extend(failures(&document.cells));

@@ -63,6 +63,7 @@ pub(super) fn unmeasured(cell: &Cell, reason: &str) -> CellRecord {
         payload: None,
         loss: None,
         settings: None,
+        line_bytes_per_s: None,
         failed_checks: Vec::new(),
         stopped: None,
         rounds: Vec::new(),

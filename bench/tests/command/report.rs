@@ -110,6 +110,16 @@ fn figures_as_files() {
     let latency = read("latency-latency.svg");
     holds(&latency, &["<title id=\"title\">Latency against message size</title>", "tcp@loopback"]);
     holds(&read("throughput-bandwidth.svg"), &["link: 1,250 MB/s (10.0 Gb/s)"]);
+    // What a document knows of its links is drawn as well, and what contradicts itself is marked.
+    let mut document: Value = serde_json::from_slice(&fs::read(&result).unwrap()).unwrap();
+    for cell in document["cells"].as_array_mut().unwrap() {
+        cell["line_bytes_per_s"] = 7e9.into();
+        cell["failed_checks"] = json!(["one is two"]);
+    }
+    let result = folder.write("link.json", document.to_string());
+    let page = folder.page(&[&result], "");
+    holds(&page, &["link of tcp@loopback: 7,000 MB/s (56.0 Gb/s)", "fails a check: one is two"]);
+    holds(&page, &["class=\"hollow\"", "Hollow: a figure that fails a check"]);
     for entry in fs::read_dir(&files).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
         assert!(text.starts_with("<?xml") && text.ends_with("</svg>\n"), "{text}");

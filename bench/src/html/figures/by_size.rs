@@ -65,11 +65,26 @@ fn numbered(plots: Vec<Plot>, quantity: &Quantity<'_>) -> Vec<Figure> {
                 format!("{} ({} of {all})", quantity.title, index + 1),
             ),
         };
+        let doubtful = match &plot {
+            Plot::Lines(plot) => {
+                plot.lines.iter().flat_map(|line| &line.points).any(|point| point.hollow)
+            }
+            Plot::Bars(plot) => {
+                plot.groups.iter().flat_map(|group| &group.bars).any(|bar| bar.hollow)
+            }
+        };
+        let caption = match doubtful {
+            true => format!(
+                "{} Hollow: a figure that fails a check, and is not to be believed.",
+                quantity.caption
+            ),
+            false => quantity.caption.clone(),
+        };
         let table = match &plot {
             Plot::Lines(lines) => lines.table(),
             Plot::Bars(bars) => bars.table(),
         };
-        Figure { id, title, caption: quantity.caption.clone(), plot, table }
+        Figure { id, title, caption, plot, table }
     };
     plots.into_iter().enumerate().map(figure).collect()
 }
@@ -89,9 +104,9 @@ fn lines(series: &[Series<'_>], looks: &mut Looks<'_>, quantity: &Quantity<'_>) 
                 x,
                 y: value.as_ref().map(|value| value.value),
                 interval: value.as_ref().and_then(|value| value.interval),
-                hollow: false,
+                hollow: doubtful(cell),
                 label: display_bytes(cell.size).to_string(),
-                text: value.map_or_else(|| status(cell), |value| value.text),
+                text: value.map_or_else(|| status(cell), |value| words(cell, value.text)),
             });
         }
         Line { name, style, points, curve: None, thin }
@@ -113,8 +128,8 @@ fn bars(series: &[Series<'_>], looks: &mut Looks<'_>, quantity: &Quantity<'_>) -
                 style,
                 value: value.as_ref().map(|value| value.value),
                 interval: value.as_ref().and_then(|value| value.interval),
-                hollow: false,
-                text: value.map_or_else(|| status(cell), |value| value.text),
+                hollow: doubtful(cell),
+                text: value.map_or_else(|| status(cell), |value| words(cell, value.text)),
             };
             match groups.iter_mut().find(|group| group.name == label) {
                 Some(group) => group.bars.push(bar),
@@ -133,6 +148,15 @@ fn bars(series: &[Series<'_>], looks: &mut Looks<'_>, quantity: &Quantity<'_>) -
             Plot::Bars(Bars { x, groups })
         })
         .collect()
+}
+
+/// Whether a figure contradicts itself.
+fn doubtful(cell: &CellRecord) -> bool {
+    !cell.failed_checks.is_empty()
+}
+
+fn words(cell: &CellRecord, text: String) -> String {
+    if doubtful(cell) { format!("{text}; not to be believed, it fails a check") } else { text }
 }
 
 /// Groups that together have no more bars than fit on a page.

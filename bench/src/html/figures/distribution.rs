@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The most vertices of a line: more would not be seen.
-const MOST_VERTICES: usize = 160;
+const MOST_VERTICES: usize = 120;
 
 /// Quantiles that are marked, and stand in the table.
 const MARKED: [(f64, &str); 6] = [

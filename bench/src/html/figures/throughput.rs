@@ -41,14 +41,6 @@ pub(super) fn throughput(
         }
         Some(Value { value: rate, interval, thin: None, text })
     };
-    let limit = |rate: f64| Limit {
-        y: rate / 1e6,
-        name: format!(
-            "link: {} MB/s ({} Gb/s)",
-            figure(Some(rate / 1e6)),
-            figure(Some(rate * 8e-9))
-        ),
-    };
     let quantity = Quantity {
         id: format!("throughput-{}", subject.slug()),
         title: if subject.is_of_sizes() {
@@ -65,7 +57,7 @@ pub(super) fn throughput(
         ),
         axis: axis.to_owned(),
         unit: unit.to_owned(),
-        limits: line_rate.filter(|_| in_bytes).map(limit).into_iter().collect(),
+        limits: if in_bytes { limits(subject, line_rate) } else { Vec::new() },
         of: &value,
     };
     by_size(subject, looks, &quantity)
@@ -124,6 +116,39 @@ fn words(subject: &Subject<'_>) -> (&'static str, String, &'static str, &'static
             "/s",
         ),
     }
+}
+
+/// What links carry: as it was given, else as each cell has it, each rate once with the transports that it is of.
+fn limits(subject: &Subject<'_>, given: Option<f64>) -> Vec<Limit> {
+    let limit = |rate: f64, of: &str| Limit {
+        y: rate / 1e6,
+        name: format!(
+            "link{of}: {} MB/s ({} Gb/s)",
+            figure(Some(rate / 1e6)),
+            figure(Some(rate * 8e-9))
+        ),
+    };
+    if let Some(rate) = given {
+        return vec![limit(rate, "")];
+    }
+    let mut rates: Vec<(f64, Vec<String>)> = Vec::new();
+    for cell in subject.cells.iter().map(|measured| measured.cell) {
+        let (Some(rate), name) = (cell.line_bytes_per_s, cell.transport.to_string()) else {
+            continue;
+        };
+        // Both ways at once, a link carries as much each way.
+        let rate = if cell.pattern == Pattern::Bidirectional { 2.0 * rate } else { rate };
+        match rates.iter_mut().find(|(known, _)| *known == rate) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => rates.push((rate, vec![name])),
+        }
+    }
+    let of = |names: &[String]| match names {
+        [] => String::new(),
+        names => format!(" of {}", names.join(", ")),
+    };
+    rates.iter().map(|(rate, names)| limit(*rate, &of(names))).collect()
 }
 
 /// The slowest and the fastest round, each as a share of the rate of all.

@@ -121,6 +121,9 @@ fn remark(cell: &CellRecord) -> String {
     if cell.load.as_ref().is_some_and(|load| !load.sustained) {
         return "not sustained".to_owned();
     }
+    if !cell.failed_checks.is_empty() {
+        return format!("fails a check: {}", cell.failed_checks.join("; "));
+    }
     let loss = cell.loss.filter(|loss| loss.lost > 0);
     loss.map_or_else(String::new, |loss| format!("{} of {} lost", loss.lost, loss.sent))
 }
