@@ -64,15 +64,26 @@ pub(super) fn draw(lines: &Lines, face: Face) -> Drawing {
     Drawing { height: bottom + 46.0, content }
 }
 
+/// How far beyond all lines the paper reaches for their intervals, as a factor: one that is wider by far would leave
+/// no room for the lines.
+const BEYOND: f64 = 2.5;
+
 /// All that has to have a place on the y axis.
 fn heights(lines: &Lines) -> impl Iterator<Item = f64> {
     let of = |line: &Line| -> Vec<f64> {
         let marked = line.points.iter().filter_map(|point| point.y);
-        let intervals = line.points.iter().filter_map(|point| point.interval).flatten();
         let curve = line.curve.iter().flatten().map(|&(_, y)| y);
-        marked.chain(intervals).chain(curve).chain(line.thin.iter().map(|&(_, y)| y)).collect()
+        marked.chain(curve).chain(line.thin.iter().map(|&(_, y)| y)).collect()
     };
-    lines.lines.iter().flat_map(of).chain(lines.limits.iter().map(|limit| limit.y))
+    let limits = lines.limits.iter().map(|limit| limit.y);
+    let heights: Vec<f64> = lines.lines.iter().flat_map(of).chain(limits).collect();
+    let taken = || heights.iter().copied().filter(|&height| lines.y.kind.takes(height));
+    let (low, high) = (taken().fold(f64::INFINITY, f64::min), taken().fold(0.0, f64::max));
+    let near = low / BEYOND..=high * BEYOND;
+    let points = lines.lines.iter().flat_map(|line| &line.points);
+    let ends = points.filter_map(|point| point.interval).flatten();
+    let ends = ends.map(|end| end.max(*near.start()).min(*near.end())).collect::<Vec<_>>();
+    heights.into_iter().chain(ends)
 }
 
 fn places(lines: &Lines) -> impl Iterator<Item = f64> {
@@ -223,9 +234,13 @@ fn intervals(line: &Line, lines: &Lines, plot: &Plot) -> String {
         if low - high < 2.0 {
             continue;
         }
-        let (left, low, high) = (place(x - CAP), place(low), place(high));
-        let cap = 2.0 * CAP;
-        let _ = write!(path, "M{left} {low}h{cap}M{} {low}V{high}M{left} {high}h{cap}", place(x));
+        let (left, cap) = (place(x - CAP), 2.0 * CAP);
+        let (from, to) = (low.min(plot.bottom), high.max(plot.top));
+        let _ = write!(path, "M{} {}V{}", place(x), place(from), place(to));
+        // An end that is beyond the paper has no cap.
+        for end in [low, high].into_iter().filter(|end| (plot.top..=plot.bottom).contains(end)) {
+            let _ = write!(path, "M{left} {}h{cap}", place(end));
+        }
     }
     path
 }

@@ -34,7 +34,8 @@ pub(super) fn latency(subject: &Subject<'_>, looks: &mut Looks<'_>) -> Vec<Figur
         true => (
             format!("{title} against message size"),
             format!(
-                "{of}. Marks: the median, with {intervals} where that is wider than the mark. Thin lines: the 99th \
+                "{of}. Marks: the median, with {intervals} where that is wider than the mark; without a cap it reaches beyond the \
+                 figure. Thin lines: the 99th \
                  percentile, where 1,000 samples or more stand behind it."
             ),
         ),
