@@ -37,6 +37,8 @@ mod interruption;
 mod lost_peer;
 #[path = "command/lying_server.rs"]
 mod lying_server;
+#[path = "command/method.rs"]
+mod method;
 #[path = "command/models.rs"]
 mod models;
 #[path = "command/open_loop.rs"]

@@ -28,7 +28,7 @@ fn task(stop: Stop) -> Task {
 }
 
 #[test]
-fn a_ping_pong_records_each_round_trip_and_no_warm_up() {
+fn methodology_4_a_ping_pong_records_each_round_trip_and_no_warm_up() {
     let clock = VirtualClock::default();
     // Three slow ones for the warm-up, then 20, 30, 20, 30, ...
     let mut script = vec![Step::Takes(9_000_000); 3];

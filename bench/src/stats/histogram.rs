@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_absent_until_enough_samples_stand_behind_it() {
+    fn methodology_3_a_percentile_is_absent_until_enough_samples_stand_behind_it() {
         let mut histogram = Histogram::new();
         for sample in 0..999 {
             histogram.record(sample);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_true_even_beyond_the_buckets() {
+    fn methodology_4_extremes_are_true_even_beyond_the_buckets() {
         let mut histogram = Histogram::new();
         histogram.record(0);
         histogram.record(123_456_789);

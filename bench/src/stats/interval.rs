@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn coverage_is_what_it_says() {
+    fn methodology_2_coverage_is_what_it_says() {
         for distribution in [even, exponential, heavy, heaps] {
             let held = held(distribution, |samples| median_interval(samples, 1.96).unwrap());
             assert!((1860..=1940).contains(&held), "{held} of 2000");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn coverage_is_that_of_histograms_as_well() {
+    fn methodology_2_coverage_is_that_of_histograms_as_well() {
         let mut histogram = crate::stats::Histogram::new();
         for distribution in [exponential, heaps] {
             let held = held(distribution, |samples| {

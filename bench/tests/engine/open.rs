@@ -97,7 +97,7 @@ fn late(histogram: &Histogram) -> u64 {
 }
 
 #[test]
-fn a_server_that_stands_still_for_a_second_is_seen_by_all_calls_of_that_second() {
+fn methodology_5_a_server_that_stands_still_for_a_second_is_seen_by_all_calls_of_that_second() {
     // Of 8 s at 1,000 a second: 1 s without an answer, and what piled up is soon worked off.
     let stop = Stop::Messages(8000);
     let stall = (2 * SECOND, 3 * SECOND);
