@@ -29,6 +29,8 @@ mod descriptor_limit;
 mod diagnose;
 #[path = "command/formats.rs"]
 mod formats;
+#[path = "command/generate.rs"]
+mod generate;
 #[path = "command/help.rs"]
 mod help;
 #[path = "command/interruption.rs"]

@@ -2,6 +2,7 @@
 
 mod compare;
 mod diagnose;
+mod generate;
 mod grpc;
 mod local_server;
 mod memory;
@@ -58,6 +59,10 @@ enum Command {
     Probe(probe::ProbeArguments),
     /// Print the JSON Schema of the result document
     Schema,
+    /// Print the completions of a shell
+    Completions(generate::CompletionsArguments),
+    /// Print the manual page, or write those of all commands
+    Man(generate::ManArguments),
     /// List the models whose tensors come with the program
     Models(models::ModelsArguments),
 }
@@ -118,6 +123,8 @@ pub fn main() -> ExitCode {
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Probe(arguments) => probe::probe(&arguments),
         Command::Schema => schema::schema(),
+        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Man(arguments) => generate::man(&arguments),
         Command::Models(arguments) => models::models(&arguments),
     };
     let exit = exit.unwrap_or_else(|failure| {
