@@ -133,7 +133,10 @@ fn a_load_is_drawn_with_what_was_not_sustained() {
     let options = "--transport tcp@lo -s 64 --pattern calls --sweep rate=200:800:x2 -D 200ms";
     let result = folder.measure("load.json", options);
     let mut document: Value = serde_json::from_slice(&fs::read(&result).unwrap()).unwrap();
-    document["cells"][2]["load"]["sustained"] = false.into();
+    // A busy machine sustains less than it was asked for.
+    for (index, cell) in document["cells"].as_array_mut().unwrap().iter_mut().enumerate() {
+        cell["load"]["sustained"] = (index != 2).into();
+    }
     let result = folder.write("load.json", document.to_string());
     let page = folder.page(&[&result], "");
     holds(&page, &["Time of a call against load, 64 B", "class=\"hollow\"", "not sustained: "]);
