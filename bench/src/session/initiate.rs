@@ -1,36 +1,30 @@
 //! The client's end of a slice.
 
+mod ip;
+mod verbs;
+
 use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
 };
 
-use fabricbench_ipoib::{PathName, sockets::End};
+use fabricbench_ipoib::sockets::End;
 
 use super::{
-    Affinity, Conversation, Host, Kept, Slice, SliceError, SliceRecord, Variants, VerbsTuning,
+    Affinity, Conversation, Host, Slice, SliceError, SliceRecord, Variants,
     check::check,
     descriptors::admit_connections,
-    device_watch::DeviceWatch,
     drive::{Driven, drive},
-    ip_path,
-    ip_path::describe,
     sampled::sampled,
     slice::SlicePhases,
 };
 use crate::{
     clock::Clock,
     observe::{self, CpuTime, PathWatch, Payload as PayloadMoved, PeakMemory, RunDelay},
-    plan::{GrpcTuning, Pattern, Payload, TransportName, VerbsName, VerbsOperation},
+    plan::TransportName,
     report::{CpuCost, Memory, Path, PayloadCheck, TcpRecord},
     transport::{
-        Answer, Initiator, Marking, Offer, Opening, Pieces, Steps, StopReason, StopSignal,
-        TransportError, VerbsSettings,
-        grpc::{GrpcCalls, GrpcCallsOpening, GrpcOpening, GrpcTensors, tuning},
-        tcp::{TcpCalls, TcpCallsOpening, TcpOpening, TcpTensors},
-        verbs::{
-            Ask, Pair, PairPlan, Ping, Push, VerbsCalls, VerbsCallsOpening, VerbsOpening, VerbsPort,
-        },
+        Answer, Initiator, Offer, Opening, StopReason, StopSignal, TransportError, verbs::VerbsPort,
     },
 };
 
@@ -80,211 +74,6 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
             TransportName::Grpc(kind, path) => self.over_grpc(conversation, slice, *kind, path),
             TransportName::Tcp(path) => self.over_tcp(conversation, slice, path),
         }
-    }
-
-    fn over_verbs(
-        &self,
-        conversation: &mut impl Conversation,
-        slice: &Slice,
-        verbs: VerbsName,
-    ) -> Result<SliceRecord, SliceError> {
-        let port = self.port.as_ref().map_err(Clone::clone)?;
-        // What the server lacks is known from its greeting: no need to try.
-        if let Err(reason) = &self.there.rdma {
-            return Err(SliceError::Unsupported(format!("on the server: {reason}")));
-        }
-        let settings = self.variants.of(&slice.cell.variant);
-        let plan = PairPlan {
-            cell: slice.cell.clone(),
-            verbs,
-            payload: Payload::new(slice.seed),
-            depth: slice.depth,
-            settings: VerbsTuning::apply(slice.tuning, &settings.verbs),
-            answers: false,
-        };
-        // For this cell only: others have no device to be near to.
-        let kept = match self.affinity.client {
-            Some(_) => None,
-            None => port.processors(&settings.verbs.memory).and_then(|near| Kept::on(&near)),
-        };
-        port.begin()?;
-        let pairs = self.pairs(port, &plan, slice.threads)?;
-        let operation = pairs.first().map_or(verbs.operation, Pair::operation);
-        let mut peer = VerbsTuning::apply(slice.tuning, &settings.peer_verbs);
-        // As this side cuts them, whatever the server's own limit.
-        peer.pieces = pairs.first().map_or(Pieces::Whole, Pair::pieces);
-        let path = port.path(None);
-        let watch = DeviceWatch::begin(port.context.clone(), StopSignal::new(), self.stop.clone())?;
-        let stop = watch.stop().clone();
-        let mut measured = match (slice.cell.pattern, operation) {
-            (Pattern::Latency, VerbsOperation::Write) => {
-                let openings = openings::<Ping<true>>(pairs, &peer, &stop);
-                self.run(conversation, slice, openings, path)
-            }
-            (Pattern::Latency, operation) if operation.is_one_sided() => {
-                let openings = openings::<Ask>(pairs, &peer, &stop);
-                self.run(conversation, slice, openings, path)
-            }
-            (Pattern::Latency, _) => {
-                let openings = openings::<Ping<false>>(pairs, &peer, &stop);
-                self.run(conversation, slice, openings, path)
-            }
-            (Pattern::Bidirectional, _) => {
-                let openings = openings::<Push<true>>(pairs, &peer, &stop);
-                self.run(conversation, slice, openings, path)
-            }
-            (Pattern::Calls | Pattern::Ps, _) => {
-                self.calls_over_verbs(conversation, slice, pairs, (&peer, &stop), path)
-            }
-            // A place for it: as yet, `TransportName::patterns` has no tensors for verbs.
-            (Pattern::TensorPush | Pattern::TensorFetch, _) => {
-                Err(SliceError::Unsupported("verbs are not measured with tensors".to_owned()))
-            }
-            (Pattern::Bandwidth | Pattern::Fetch | Pattern::Rate, _) => {
-                let openings = openings::<Push<false>>(pairs, &peer, &stop);
-                self.run(conversation, slice, openings, path)
-            }
-        }?;
-        port.end()?;
-        if let Some(kept) = kept {
-            measured.settings.insert("client processors".to_owned(), kept.to_string());
-        }
-        Ok(measured)
-    }
-
-    /// Each pair makes calls: to a server of its own, or as a worker to all parameter servers.
-    fn calls_over_verbs(
-        &self,
-        conversation: &mut impl Conversation,
-        slice: &Slice,
-        pairs: Vec<Pair>,
-        (peer, stop): (&VerbsSettings, &StopSignal),
-        path: Path,
-    ) -> Result<SliceRecord, SliceError> {
-        let Some(roles) = slice.cell.roles else {
-            let opening = |pair| VerbsCallsOpening::new(pair, peer.clone(), stop.clone());
-            let openings = pairs.into_iter().map(opening).collect();
-            return self.run(conversation, slice, openings, path);
-        };
-        let servers = 0..roles.servers;
-        let offers = servers.map(|server| VerbsCalls::offer(&pairs, server, peer)).collect();
-        let workers = |answers: &[Answer]| {
-            expect(roles.servers as usize, answers)?;
-            let worker = |(number, pair)| {
-                VerbsCalls::to_all(pair, answers, number, stop.clone()).map_err(SliceError::from)
-            };
-            pairs.into_iter().enumerate().map(worker).collect()
-        };
-        self.run_by(conversation, slice, offers, workers, path)
-    }
-
-    /// A pair for each thread, all but the first on a context of its own.
-    fn pairs(
-        &self,
-        port: &VerbsPort,
-        plan: &PairPlan,
-        threads: u32,
-    ) -> Result<Vec<Pair>, TransportError> {
-        let mut pairs = vec![Pair::open(port, plan.clone())?];
-        for _ in 1..threads {
-            pairs.push(Pair::open(&VerbsPort::open(&plan.settings)?, plan.clone())?);
-        }
-        Ok(pairs)
-    }
-
-    fn over_grpc(
-        &self,
-        conversation: &mut impl Conversation,
-        slice: &Slice,
-        kind: GrpcTuning,
-        name: &PathName,
-    ) -> Result<SliceRecord, SliceError> {
-        let choice = ip_path(&self.here, &self.there, name, self.control)?;
-        let settings = self.variants.of(&slice.cell.variant).grpc;
-        let tuning = tuning(kind, settings.serialized, slice.cell.largest_message(), slice.depth)?;
-        let path = self.describe(&choice);
-        let opening = |connections| GrpcOpening {
-            cell: slice.cell.clone(),
-            payload: Payload::new(slice.seed),
-            path: choice.clone(),
-            timeout: self.connect_timeout,
-            tuning: tuning.clone(),
-            settings,
-            marking: self.marking(slice),
-            depth: slice.depth,
-            connections,
-            stop: self.stop.clone(),
-        };
-        if slice.cell.pattern == Pattern::Ps {
-            let worker = |_, servers: &[Answer]| GrpcCalls::to_all(opening(1), servers);
-            return self.run_workers(conversation, slice, opening(slice.threads), worker, path);
-        }
-        if slice.cell.pattern.is_of_tensors() {
-            let steps = Steps::new(&slice.cell, Payload::new(slice.seed), slice.depth)?;
-            let worker = |number, servers: &[Answer]| {
-                GrpcTensors::connect(opening(1), &steps, number, servers)
-            };
-            return self.run_workers(conversation, slice, opening(slice.threads), worker, path);
-        }
-        let openings = (0..slice.threads.max(1)).map(|_| opening(slice.connections));
-        if slice.cell.pattern == Pattern::Calls {
-            let openings = openings.map(GrpcCallsOpening).collect();
-            return self.run(conversation, slice, openings, path);
-        }
-        self.run(conversation, slice, openings.collect(), path)
-    }
-
-    fn over_tcp(
-        &self,
-        conversation: &mut impl Conversation,
-        slice: &Slice,
-        name: &PathName,
-    ) -> Result<SliceRecord, SliceError> {
-        let choice = ip_path(&self.here, &self.there, name, self.control)?;
-        let path = self.describe(&choice);
-        let opening = |connections| TcpOpening {
-            cell: slice.cell.clone(),
-            payload: Payload::new(slice.seed),
-            path: choice.clone(),
-            timeout: self.connect_timeout,
-            marking: self.marking(slice),
-            depth: slice.depth,
-            connections,
-            stop: self.stop.clone(),
-        };
-        if slice.cell.pattern == Pattern::Ps {
-            let worker = |_, servers: &[Answer]| TcpCalls::to_all(opening(1), servers);
-            return self.run_workers(conversation, slice, opening(slice.threads), worker, path);
-        }
-        if slice.cell.pattern.is_of_tensors() {
-            let steps = Steps::new(&slice.cell, Payload::new(slice.seed), slice.depth)?;
-            let worker = |number, servers: &[Answer]| {
-                TcpTensors::connect(opening(1), &steps, number, servers)
-            };
-            return self.run_workers(conversation, slice, opening(slice.threads), worker, path);
-        }
-        let openings = (0..slice.threads.max(1)).map(|_| opening(slice.connections));
-        if slice.cell.pattern == Pattern::Calls {
-            let openings = openings.map(TcpCallsOpening).collect();
-            return self.run(conversation, slice, openings, path);
-        }
-        self.run(conversation, slice, openings.collect(), path)
-    }
-
-    /// How calls are marked, where that was asked for.
-    fn marking(&self, slice: &Slice) -> Option<Marking> {
-        let servers = slice.cell.roles.map_or(1, |roles| roles.servers);
-        let connections = [slice.threads, slice.connections, servers].map(u64::from);
-        Some(Marking::new(slice.phases?, connections.iter().product(), slice.seed, &self.clock))
-    }
-
-    fn describe(&self, choice: &fabricbench_ipoib::PathChoice) -> Path {
-        describe(
-            &self.here.interfaces,
-            &choice.local_interface,
-            choice.local_addr,
-            Some(choice.reason.clone()),
-        )
     }
 
     /// From the offer to the server's last word, the same for every transport.
@@ -432,11 +221,6 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
             settings,
         })
     }
-}
-
-fn openings<I>(pairs: Vec<Pair>, peer: &VerbsSettings, stop: &StopSignal) -> Vec<VerbsOpening<I>> {
-    let opening = |pair| VerbsOpening::new(pair, peer.clone(), stop.clone());
-    pairs.into_iter().map(opening).collect()
 }
 
 fn connect<O: Opening>(
