@@ -1,21 +1,17 @@
 //! The table: transports side by side, a row a size, a block a pattern. Variants of a sweep stand side
 //! by side as well where they fit, else in rows.
 
-use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    fmt::Write as _,
-};
+mod figures;
+mod rows;
 
-use comfy_table::{CellAlignment, Row, Table, presets};
+use std::fmt::Write as _;
 
-use super::{
-    CellRecord, Document, LatencyKind, Status,
-    column::{Column, Columns},
-    notes::notes,
-    number::figure,
-    phases::phases,
+use self::{
+    figures::shown,
+    rows::{Face, rows_of_sizes, rows_of_variants},
 };
-use crate::plan::{Axis, Buffers, Pattern, TransportName, Value, display_bytes, display_size};
+use super::{CellRecord, Document, column::Columns, notes::notes, phases::phases};
+use crate::plan::{Pattern, display_bytes};
 
 /// The table as text, with what a reader must know about each column under it.
 #[must_use]
@@ -41,15 +37,6 @@ pub fn markdown(document: &Document) -> String {
         }
     }
     text
-}
-
-/// How a table is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Face {
-    /// Without lines.
-    Plain,
-    /// GitHub's.
-    Markdown,
 }
 
 fn tables(document: &Document, face: Face) -> String {
@@ -180,173 +167,14 @@ pub(super) fn beside<T>(
     blocks
 }
 
-/// What tells a row from the others: size, and of several buffers which, or of which model.
-type Size<'a> = (u64, Option<&'a Buffers>, Option<&'a str>);
-
-/// Cells by size and column.
-type Index<'a> = HashMap<(Size<'a>, Column<'a>), &'a CellRecord>;
-
-fn size(cell: &CellRecord) -> Size<'_> {
-    let model = cell.tensors.as_ref().map(|tensors| tensors.model.as_str());
-    (cell.size, cell.buffers.as_ref(), model)
-}
-
-fn index<'a>(cells: &[&'a CellRecord]) -> Index<'a> {
-    cells.iter().map(|&cell| ((size(cell), Column::of(cell)), cell)).collect()
-}
-
-/// The sizes of the rows, each once, ascending.
-fn sizes<'a>(cells: &[&'a CellRecord]) -> Vec<Size<'a>> {
-    let mut seen = HashSet::new();
-    let each = cells.iter().map(|&cell| size(cell));
-    let mut sizes: Vec<_> = each.filter(|&size| seen.insert(size)).collect();
-    sizes.sort_by_key(|&(size, ..)| size);
-    sizes
-}
-
-/// A row a size, with every transport in every variant beside the others.
-fn rows_of_sizes(cells: &[&CellRecord], columns: &[Column<'_>], face: Face) -> String {
-    let index = index(cells);
-    let header = columns.iter().map(|column| column.title());
-    let mut rows = Rows::new(std::iter::once("size".to_owned()).chain(header));
-    for size in sizes(cells) {
-        let figures: Vec<_> = columns.iter().map(|&column| index.get(&(size, column))).collect();
-        if figures.iter().any(Option::is_some) {
-            let figures = figures
-                .into_iter()
-                .map(|cell| cell.map_or_else(|| "-".to_owned(), |cell| shown(cell)));
-            rows.add(std::iter::once(display_size(size.0, size.1, size.2)).chain(figures));
-        }
-    }
-    rows.shown(face)
-}
-
-/// A row a size and variant, with the transports beside each other. A transport that the settings
-/// of a row do not touch has its figure in another row of that size.
-fn rows_of_variants(cells: &[&CellRecord], transports: &[&TransportName], face: Face) -> String {
-    let index = index(cells);
-    let mut seen = BTreeSet::new();
-    let variants = cells.iter().map(|cell| &cell.variant);
-    let mut variants: Vec<_> = variants.filter(|variant| seen.insert(*variant)).collect();
-    variants.sort_by_key(|variant| variant.iter().count());
-    let has = |axis: &Axis| variants.iter().any(|variant| variant.get(*axis).is_some());
-    let axes: Vec<Axis> = Axis::all().filter(has).collect();
-    let header = axes.iter().map(Axis::to_string).chain(transports.iter().map(ToString::to_string));
-    let mut rows = Rows::new(std::iter::once("size".to_owned()).chain(header));
-    for size in sizes(cells) {
-        for &variant in &variants {
-            let columns = transports.iter().map(|transport| Column { transport, variant });
-            let figures: Vec<_> = columns.map(|column| index.get(&(size, column))).collect();
-            if figures.iter().all(Option::is_none) {
-                continue;
-            }
-            let values = axes
-                .iter()
-                .map(|&axis| variant.get(axis).map_or_else(String::new, Value::to_string));
-            let figures =
-                figures.into_iter().map(|cell| cell.map_or_else(String::new, |cell| shown(cell)));
-            let label = display_size(size.0, size.1, size.2);
-            rows.add(std::iter::once(label).chain(values).chain(figures));
-        }
-    }
-    rows.shown(face)
-}
-
-/// A table of right-aligned columns.
-struct Rows(Table);
-
-impl Rows {
-    fn new(header: impl Iterator<Item = String>) -> Self {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header(header);
-        Self(table)
-    }
-
-    fn add(&mut self, row: impl Iterator<Item = String>) {
-        self.0.add_row(row);
-    }
-
-    fn shown(mut self, face: Face) -> String {
-        if face == Face::Markdown {
-            return self.into_markdown();
-        }
-        for column in self.0.column_iter_mut() {
-            column.set_padding((0, 2));
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        self.0.trim_fmt()
-    }
-
-    fn into_markdown(self) -> String {
-        let line = |row: &Row| {
-            // A bar would end the cell.
-            let cells = row.cell_iter().map(|cell| cell.content().replace('|', "\\|"));
-            format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
-        };
-        let Some(header) = self.0.header() else { return String::new() };
-        let rule = vec!["---:"; header.cell_count()].join(" | ");
-        let rows = self.0.row_iter().map(line);
-        [line(header), format!("| {rule} |")].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
-    }
-}
-
-fn shown(cell: &CellRecord) -> String {
-    match cell.status {
-        Status::Measured => {}
-        Status::Unsupported => return "unsupported".to_owned(),
-        Status::Failed => return "failed".to_owned(),
-        Status::Skipped => return "-".to_owned(),
-    }
-    let microseconds = |nanoseconds: Option<f64>| nanoseconds.map(|value| value / 1000.0);
-    match (cell.pattern, &cell.latency, &cell.throughput) {
-        (Pattern::Latency, Some(latency), _) => {
-            let kind = match latency.kind {
-                LatencyKind::HalfRoundTrip => "",
-                LatencyKind::RoundTrip => "RT ",
-            };
-            let (p50, p99) = (microseconds(latency.p50), microseconds(latency.p99));
-            format!("{kind}{} ({})", figure(p50), figure(p99))
-        }
-        (Pattern::Calls | Pattern::Ps, Some(latency), Some(throughput)) => {
-            let unit = if cell.pattern == Pattern::Calls { 1e3 } else { 1.0 };
-            let calls = figure(Some(throughput.messages_per_s / unit));
-            let (p50, p99) = (microseconds(latency.p50), microseconds(latency.p99));
-            let behind = cell.load.as_ref().is_some_and(|load| !load.sustained);
-            let mark = if behind { "!" } else { "" };
-            format!("{calls}{mark} / {} ({})", figure(p50), figure(p99))
-        }
-        (Pattern::TensorPush | Pattern::TensorFetch, Some(latency), Some(throughput)) => {
-            let milliseconds =
-                |nanoseconds: Option<f64>| figure(nanoseconds.map(|value| value / 1e6));
-            let (p50, p99) = (milliseconds(latency.p50), milliseconds(latency.p99));
-            let assign = cell.tensors.as_ref().and_then(|tensors| tensors.assign.as_ref());
-            let assign = match assign {
-                Some(assign) => format!(", {}", milliseconds(assign.p50.or(Some(assign.mean)))),
-                None => String::new(),
-            };
-            format!("{} / {p50} ({p99}){assign}", figure(Some(throughput.bytes_per_s / 1e6)))
-        }
-        (Pattern::Rate, _, Some(throughput)) => figure(Some(throughput.messages_per_s / 1e3)),
-        (Pattern::Bandwidth | Pattern::Bidirectional | Pattern::Fetch, _, Some(throughput)) => {
-            let lost = match cell.loss {
-                Some(loss) if loss.lost > 0 => {
-                    format!(" (-{}%)", figure(Some(loss.lost as f64 * 100.0 / loss.sent as f64)))
-                }
-                _ => String::new(),
-            };
-            format!("{}{lost}", figure(Some(throughput.bytes_per_s / 1e6)))
-        }
-        _ => "-".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        plan::{Sweep, Variant},
-        report::{CellSettings, Environment, Path, PathKind, PlanRecord, SCHEMA, Throughput},
+        plan::{Axis, Sweep, Value, Variant},
+        report::{
+            CellSettings, Environment, Path, PathKind, PlanRecord, SCHEMA, Status, Throughput,
+        },
     };
 
     fn cell(transport: &str, size: u64) -> CellRecord {
