@@ -79,10 +79,39 @@ pub struct GrpcResponder {
     message: Message,
     // What is replied with, of calls only.
     reply: Message,
-    // How calls are marked, so many of them in flight on a connection, and where marks are left.
+    marks: CallsMarked,
+}
+
+/// How calls are marked, so many of them in flight on a connection, and where marks are left.
+#[derive(Debug)]
+pub(super) struct CallsMarked {
     marking: Option<Marking>,
     in_flight: u32,
     marks: ServerMarks,
+}
+
+impl CallsMarked {
+    /// As `wish` says; `seed` is the payload's, by which both sides mark the same calls.
+    pub(super) fn new(wish: &TcpEndpoint, in_flight: u32, seed: u64, marks: &ServerMarks) -> Self {
+        let marking = wish.one_in.map(|one_in| marks.marking(one_in, seed));
+        Self { marking, in_flight, marks: marks.clone() }
+    }
+
+    /// `observer`, which marks them.
+    pub(super) fn by(&self, observer: Observer) -> Observer {
+        match &self.marking {
+            Some(marking) => {
+                observer.mark_with(marking.sampling(), self.in_flight, marking.clock())
+            }
+            None => observer,
+        }
+    }
+
+    /// Leaves what `observer` has marked.
+    pub(super) fn keep(&self, observer: &Observer) {
+        let marked = observer.take_marks().into_iter();
+        self.marks.keep(marked.map(|(client, calls)| MarkedConnection { client, calls }));
+    }
 }
 
 impl GrpcResponder {
@@ -116,9 +145,7 @@ impl GrpcResponder {
             size,
             message,
             reply: reply.into(),
-            marking: wish.one_in.map(|one_in| marks.marking(one_in, payload.seed())),
-            in_flight: depth,
-            marks: marks.clone(),
+            marks: CallsMarked::new(wish, depth, payload.seed(), marks),
             payload,
         };
         Ok((responder, answer))
@@ -141,13 +168,10 @@ impl Responder for GrpcResponder {
         let message = self.message.clone();
         // Another size than was planned is refused by the service.
         let source = move |_| message.clone();
-        let mut observer = Observer::new().check_with(check).serve_from(source);
-        if let Some(marking) = &self.marking {
-            observer = observer.mark_with(marking.sampling(), self.in_flight, marking.clock());
-        }
+        let observer = self.marks.by(Observer::new().check_with(check).serve_from(source));
         let observer = Arc::new(observer.reply_with(self.reply.clone()));
         self.bound.serve(observer.clone(), stop)?;
-        keep_marks(&self.marks, &observer);
+        self.marks.keep(&observer);
         let counts = match self.pattern {
             Pattern::Latency => observer.echoed(),
             Pattern::Calls | Pattern::Ps => observer.called(),
@@ -163,12 +187,6 @@ impl Responder for GrpcResponder {
         let (messages, bytes) = (counts.messages, counts.bytes);
         Ok(Received { returned, messages, bytes, verified, corrupt })
     }
-}
-
-/// Leaves in `marks` what `observer` has marked.
-pub(super) fn keep_marks(marks: &ServerMarks, observer: &Observer) {
-    let marked = observer.take_marks().into_iter();
-    marks.keep(marked.map(|(client, calls)| MarkedConnection { client, calls }));
 }
 
 /// Copies `message` to its place; of one that is longer, as much as there is room for.

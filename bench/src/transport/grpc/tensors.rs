@@ -19,15 +19,15 @@ use tokio::runtime::Runtime;
 
 use super::{
     GrpcOpening, drive, failed, marks,
-    responder::{Bound, keep_marks},
+    responder::{Bound, CallsMarked},
     tuning,
 };
 use crate::{
     plan::{Cell, GrpcTuning, Payload},
     stats::Histogram,
     transport::{
-        Answer, Completed, Initiator, MarkedConnection, Marking, Operation, Patience, Received,
-        Responder, ServerMarks, StopSignal, TcpEndpoint, TransportError,
+        Answer, Completed, Initiator, MarkedConnection, Operation, Patience, Received, Responder,
+        ServerMarks, StopSignal, TcpEndpoint, TransportError,
         tensors::{Replies, Steps, Store},
     },
 };
@@ -205,10 +205,7 @@ fn reap(
 pub struct GrpcTensorResponder {
     bound: Bound,
     store: Store,
-    // How calls are marked, so many of them in flight on a connection, and where marks are left.
-    marking: Option<Marking>,
-    in_flight: u32,
-    marks: ServerMarks,
+    marks: CallsMarked,
 }
 
 impl GrpcTensorResponder {
@@ -229,9 +226,8 @@ impl GrpcTensorResponder {
     ) -> Result<(Self, Answer), TransportError> {
         let tuning = tuning(kind, wish.grpc.serialized, cell.largest_message(), depth)?;
         let (bound, answer) = Bound::listen(&tuning, wish)?;
-        let marking = wish.one_in.map(|one_in| marks.marking(one_in, payload.seed()));
-        let (store, marks) = (Store::new(cell, server, payload)?, marks.clone());
-        Ok((Self { bound, store, marking, in_flight: depth, marks }, answer))
+        let marks = CallsMarked::new(wish, depth, payload.seed(), marks);
+        Ok((Self { bound, store: Store::new(cell, server, payload)?, marks }, answer))
     }
 }
 
@@ -245,13 +241,9 @@ impl Responder for GrpcTensorResponder {
                 Err(error) => Err(error.to_string()),
             }
         };
-        let mut observer = Observer::new().answer_with(answer);
-        if let Some(marking) = &self.marking {
-            observer = observer.mark_with(marking.sampling(), self.in_flight, marking.clock());
-        }
-        let observer = Arc::new(observer);
+        let observer = Arc::new(self.marks.by(Observer::new().answer_with(answer)));
         self.bound.serve(observer.clone(), stop)?;
-        keep_marks(&self.marks, &observer);
+        self.marks.keep(&observer);
         Ok(store.received())
     }
 }
