@@ -70,6 +70,19 @@ fn recording(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     let clock = TscClock::new();
     group.bench_function("clock reading", |bencher| bencher.iter(|| clock.now()));
+    group.bench_function("record alone", |bencher| {
+        // Four octaves in no order: another bucket nearly every time, as real latencies have it, and
+        // nothing that a branch predictor could learn.
+        let samples: Vec<u64> =
+            (0..4096_u64).map(|i| 1_000 + i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 15_000).collect();
+        let mut histogram = Histogram::new();
+        let mut next = 0;
+        bencher.iter(|| {
+            histogram.record(samples[next & 4095]);
+            next += 1;
+        });
+        black_box(histogram.max());
+    });
     group.bench_function("clock reading, nanoseconds, record", |bencher| {
         let mut histogram = Histogram::new();
         let mut last = clock.now();
