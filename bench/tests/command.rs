@@ -11,6 +11,8 @@ mod process;
 #[path = "readme/mod.rs"]
 mod readme;
 
+#[path = "command/access.rs"]
+mod access;
 #[path = "command/arguments.rs"]
 mod arguments;
 #[path = "command/axes.rs"]

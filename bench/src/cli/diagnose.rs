@@ -9,7 +9,9 @@ use clap::{
 use fabricbench_ipoib::PathName;
 
 use super::{
-    Cli, Command, DEFAULT_PORT, Exit, Failure, complain,
+    Cli, Command, DEFAULT_PORT, Exit, Failure,
+    access::AccessOptions,
+    complain,
     options::{parse_duration, parse_output, parse_reply, parse_timeout},
     print,
     progress::{ProgressMode, Shown},
@@ -77,6 +79,8 @@ pub(super) struct DiagnoseArguments {
     /// [default: one each if both sides share a kernel, else none]
     #[arg(long, value_name = "CPU[:CPU]")]
     cpus: Option<String>,
+    #[command(flatten)]
+    access: AccessOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -164,6 +168,7 @@ impl DiagnoseArguments {
         words.extend(
             [format!("--port={}", self.port), format!("--timeout={seconds}s")].map(OsString::from),
         );
+        words.extend(self.access.words());
         words.extend(self.cpus.as_ref().map(|cpus| format!("--cpus={cpus}").into()));
         words
     }

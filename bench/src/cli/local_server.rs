@@ -8,17 +8,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Failure;
+use super::{Failure, access::VARIABLE};
+use crate::control::Token;
 
 /// Time for the server to end by itself.
 const LONGEST_END: Duration = Duration::from_secs(2);
 
 /// A child that serves on loopback and ends with us, however we end: its standard input is a pipe
-/// that only we hold.
+/// that only we hold. It serves nobody else: its token is in its environment, which other users cannot read.
 #[derive(Debug)]
 pub(super) struct LocalServer {
     child: Child,
     pub(super) address: SocketAddr,
+    pub(super) token: Token,
 }
 
 impl LocalServer {
@@ -26,9 +28,11 @@ impl LocalServer {
         let failed = |error: std::io::Error| {
             Failure::Error(format!("cannot start a server process on this host: {error}"))
         };
+        let token = Token::generate().map_err(Failure::error)?;
         let program = std::env::current_exe().map_err(failed)?;
         let mut child = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1", "--port", "0", "--until-stdin-ends"])
+            .env(VARIABLE, token.reveal())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -39,7 +43,7 @@ impl LocalServer {
             BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
         }
         match line.trim_end().rsplit(' ').next().and_then(|address| address.parse().ok()) {
-            Some(address) => Ok(Self { child, address }),
+            Some(address) => Ok(Self { child, address, token }),
             None => {
                 let _ = child.kill();
                 let _ = child.wait();

@@ -1,5 +1,6 @@
 //! The `fabricbench` command: arguments in, plan out. A file a subcommand.
 
+mod access;
 mod compare;
 mod diagnose;
 mod generate;

@@ -9,9 +9,14 @@ use std::{
 use clap::Args;
 use fabricbench_ipoib::TcpBuffers;
 
-use super::{DEFAULT_PORT, Exit, Failure, options::parse_timeout, print, say};
+use super::{
+    DEFAULT_PORT, Exit, Failure,
+    access::{AccessOptions, VARIABLE},
+    options::parse_timeout,
+    print, say,
+};
 use crate::{
-    control::{Notice, ServeError, Server},
+    control::{Guard, Notice, ServeError, Server, Token},
     session::Host,
     transport::{StopReason, StopSignal},
 };
@@ -30,11 +35,13 @@ pub(super) struct ServeArguments {
     /// End when standard input ends: for a server that another program starts
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
+    #[command(flatten)]
+    access: AccessOptions,
 }
 
 pub(super) fn serve(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let stop = stop_on_signals()?;
-    let server = bind(arguments)?;
+    let (server, made) = bind(arguments)?;
     // A host that cannot say what it has cannot serve.
     Host::here().map_err(Failure::Error)?;
     print(&format!(
@@ -42,6 +49,9 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<Exit, Failure> {
         env!("CARGO_PKG_VERSION"),
         server.address()
     ))?;
+    if let Some(token) = made {
+        print(&format!("clients need this token: {VARIABLE}={}\n", token.reveal()))?;
+    }
     if arguments.until_stdin_ends {
         end_with_stdin(&stop)?;
     }
@@ -66,9 +76,26 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<Exit, Failure> {
     Ok(Exit::Complete)
 }
 
+/// A server on the address that was asked for, and its token if it was made for it.
+fn bind(arguments: &ServeArguments) -> Result<(Server, Option<Token>), Failure> {
+    let given = arguments.access.token()?;
+    // Who reaches a loopback address can as well run it.
+    let none = arguments.access.is_insecure()
+        || given.is_none() && arguments.listen.is_some_and(|address| address.is_loopback());
+    let made = match none || given.is_some() {
+        true => None,
+        false => Some(Token::generate().map_err(Failure::error)?),
+    };
+    let guard = given.or_else(|| made.clone()).map_or(Guard::Open, Guard::Token);
+    Ok((listen(arguments, &guard)?, made))
+}
+
 /// IPv6 takes IPv4 in as well, unless the host has it switched off.
-fn bind(arguments: &ServeArguments) -> Result<Server, Failure> {
-    let on = |address| Server::bind(SocketAddr::new(address, arguments.port), arguments.timeout);
+fn listen(arguments: &ServeArguments, guard: &Guard) -> Result<Server, Failure> {
+    let on = |address| {
+        let address = SocketAddr::new(address, arguments.port);
+        Server::bind(address, arguments.timeout, guard.clone())
+    };
     match arguments.listen {
         Some(address) => on(address).map_err(|error| match error {
             ServeError::Listen { address, source }

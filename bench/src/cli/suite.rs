@@ -10,6 +10,7 @@ use clap::{
 
 use super::{
     Cli, Command, DEFAULT_PORT, Exit, Failure,
+    access::AccessOptions,
     options::{parse_buffers, parse_depth, parse_duration, parse_output, parse_timeout},
     print,
     progress::ProgressMode,
@@ -99,6 +100,8 @@ pub(super) struct TfGrpcArguments {
     /// Time without an answer, or without a completion, after which the server is given up
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_timeout)]
     timeout: Duration,
+    #[command(flatten)]
+    access: AccessOptions,
     /// More options of `run`, behind `--`: -d mlx5_0, --cpus 0:1, --sweep tls=no,yes. What they say twice,
     /// as -n 1000 how long, they say in place of the above
     #[arg(last = true, value_name = "OPTIONS")]
@@ -287,6 +290,9 @@ impl TfGrpcArguments {
         }
         if let Some(output) = self.output.as_ref().filter(|_| !self.says_more("output")) {
             words.extend(["--output".into(), output.into()]);
+        }
+        if !["token_file", "insecure"].iter().any(|id| self.says_more(id)) {
+            words.extend(self.access.words());
         }
         words.extend(self.more.iter().cloned());
         words

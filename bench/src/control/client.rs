@@ -10,7 +10,9 @@ use std::{
 
 use thiserror::Error;
 
-use super::{GreetingError, Link, LinkError, Reply, Request, greet_server};
+use super::{
+    AdmissionError, GreetingError, Link, LinkError, Reply, Request, Token, enter, greet_server,
+};
 use crate::{
     report::{Path, Status, TcpSide},
     session::{Conversation, Host, Observation, Slice, SliceError},
@@ -43,6 +45,9 @@ pub enum ConnectError {
     /// Something else answers there.
     #[error(transparent)]
     Greeting(#[from] GreetingError),
+    /// It does not let us in, or does not show that it is the one.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
     /// It greeted and was lost.
     #[error("{0}")]
     Link(#[from] LinkError),
@@ -107,13 +112,15 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects, greets, and waits for our turn; `queued` hears how many are before us.
+    /// Connects, greets, shows `token` and has it shown, and waits for our turn; `queued` hears how many
+    /// are before us.
     ///
     /// # Errors
     /// [`ConnectError`].
     pub fn connect(
         host: &str,
         port: u16,
+        token: Option<&Token>,
         here: &Host,
         patience: Duration,
         stop: &StopSignal,
@@ -121,6 +128,7 @@ impl Client {
     ) -> Result<Self, ConnectError> {
         let (stream, address) = reach(host, port, patience, stop)?;
         greet_server(&stream, patience, stop)?;
+        enter(&stream, token, &address.to_string(), patience, stop)?;
         let link = Link::new(stream, address.to_string(), patience, stop.clone())?;
         let address = address.ip();
         let said = link.say(Request::Begin(Box::new(here.clone())));

@@ -18,11 +18,16 @@ pub enum FrameError {
     /// The connection failed.
     #[error("control connection: {0}")]
     Io(#[from] io::Error),
-    /// A length above [`LARGEST_FRAME`].
+    /// A length above the limit.
     #[error(
-        "control connection: a document of {0} bytes is over the limit of {LARGEST_FRAME}; the peer does not speak this protocol"
+        "control connection: a document of {length} bytes is over the limit of {largest}; the peer does not speak this protocol"
     )]
-    TooLarge(u32),
+    TooLarge {
+        /// What was claimed.
+        length: u32,
+        /// [`LARGEST_FRAME`], or less from who has not been let in.
+        largest: u32,
+    },
     /// Not the JSON that was expected.
     #[error("control connection: unreadable document: {0}")]
     Unreadable(#[from] serde_json::Error),
@@ -37,7 +42,7 @@ impl FrameError {
         match self {
             Self::Closed => true,
             Self::Io(error) => matches!(error.kind(), ConnectionReset | UnexpectedEof),
-            Self::TooLarge(_) | Self::Unreadable(_) => false,
+            Self::TooLarge { .. } | Self::Unreadable(_) => false,
         }
     }
 }
@@ -60,6 +65,14 @@ pub fn write_frame<T: Serialize>(stream: &mut impl Write, document: &T) -> io::R
 /// # Errors
 /// [`FrameError`].
 pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, FrameError> {
+    read_frame_within(stream, LARGEST_FRAME)
+}
+
+/// Reads one document of `largest` bytes at the most.
+pub(super) fn read_frame_within<T: DeserializeOwned>(
+    stream: &mut impl Read,
+    largest: u32,
+) -> Result<T, FrameError> {
     let mut len = [0; 4];
     let some = loop {
         match stream.read(&mut len) {
@@ -74,8 +87,8 @@ pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, Fram
         some => stream.read_exact(&mut len[some..])?,
     }
     let len = u32::from_be_bytes(len);
-    if len > LARGEST_FRAME {
-        return Err(FrameError::TooLarge(len));
+    if len > largest {
+        return Err(FrameError::TooLarge { length: len, largest });
     }
     let mut buffer = Vec::new();
     stream.by_ref().take(u64::from(len)).read_to_end(&mut buffer)?;
@@ -104,7 +117,10 @@ mod tests {
     #[test]
     fn a_claimed_length_is_not_believed() {
         let mut huge = &u32::MAX.to_be_bytes()[..];
-        assert!(matches!(read_frame::<String>(&mut huge), Err(FrameError::TooLarge(u32::MAX))));
+        assert!(matches!(
+            read_frame::<String>(&mut huge),
+            Err(FrameError::TooLarge { length: u32::MAX, .. })
+        ));
         let mut short = &[0, 0, 0, 9, b'"'][..];
         assert!(matches!(read_frame::<String>(&mut short), Err(FrameError::Io(_))));
         let mut cut = &[0, 0][..];

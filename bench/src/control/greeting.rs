@@ -8,15 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Serialize;
 use thiserror::Error;
 
-use super::{Message, write_frame};
 use crate::transport::{StopReason, StopSignal};
 
 /// Version of everything that follows the greeting. Raised with every change that an older peer
 /// would misread.
-pub const PROTOCOL: u32 = 13;
+pub const PROTOCOL: u32 = 14;
 
 const MAGIC: &str = "fabricbench-control";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -116,16 +114,6 @@ pub fn greet_client(stream: &TcpStream, stop: &StopSignal) -> Result<(), Greetin
         }
         closed => closed,
     }
-}
-
-/// Greets a client unheard and tells it one thing, in one write: for who is turned away.
-///
-/// # Errors
-/// The socket's, or those of a message over the limit.
-pub fn turn_away<T: Serialize>(mut stream: &TcpStream, message: &Message<T>) -> io::Result<()> {
-    let mut bytes = greeting().into_bytes();
-    write_frame(&mut bytes, message)?;
-    stream.write_all(&bytes)
 }
 
 fn greeting() -> String {

@@ -2,9 +2,10 @@
 //! the far side's observations.
 //!
 //! It runs over one TCP connection of its own, apart from everything that is measured: a greeting
-//! line, then JSON documents with a length in front. `docs/decisions/0002-control-protocol.md` says
+//! line, then JSON documents with a length in front, of which the first ones say who may come in. `docs/decisions/0002-control-protocol.md` says
 //! why it is no gRPC service.
 
+mod admission;
 mod client;
 mod frame;
 mod greeting;
@@ -12,11 +13,15 @@ mod link;
 mod protocol;
 mod queue;
 mod server;
+mod strangers;
+mod token;
 
+pub use admission::{AdmissionError, Denial, Guard, admit, enter};
 pub use client::{Client, ConnectError, parse_host};
 pub use frame::{FrameError, LARGEST_FRAME, read_frame, write_frame};
-pub use greeting::{GreetingError, PROTOCOL, greet_client, greet_server, turn_away};
+pub use greeting::{GreetingError, PROTOCOL, greet_client, greet_server};
 pub use link::{Link, LinkError, SHORTEST_SILENCE};
 pub use protocol::{Message, Refusal, Reply, Request};
 pub use queue::{Queue, Ticket};
 pub use server::{Notice, ServeError, Server};
+pub use token::{LONGEST_TOKEN, SHORTEST_TOKEN, Token, TokenError};

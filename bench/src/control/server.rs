@@ -1,9 +1,8 @@
 //! The server's end: waits for clients and serves one test after the other.
 
 use std::{
-    collections::VecDeque,
-    io::{self, Read as _},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    io,
+    net::{SocketAddr, TcpListener, TcpStream},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
@@ -12,8 +11,9 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    GreetingError, Link, LinkError, Message, Queue, Refusal, Reply, Request, Ticket, greet_client,
-    turn_away,
+    AdmissionError, GreetingError, Guard, Link, LinkError, Queue, Refusal, Reply, Request, Ticket,
+    admit, greet_client,
+    strangers::{MOST_STRANGERS, Strangers},
 };
 use crate::{
     plan::{Cell, MOST_ROLES, Roles},
@@ -22,11 +22,14 @@ use crate::{
     transport::{StopReason, StopSignal, TransportError},
 };
 
-/// Connections served or queued at once; more are turned away. Each takes three threads.
+/// Clients served or queued at once; more are turned away. Each takes three threads.
 const MOST_CLIENTS: usize = 64;
 
 /// How long a client may do nothing between two slices.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Time for a client that is turned away to hear why, and go.
+const HEARD: Duration = Duration::from_secs(1);
 
 /// The largest depth a client may ask for: each place costs memory of the server's.
 const LARGEST_DEPTH: u32 = 1 << 16;
@@ -65,20 +68,21 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     silence: Duration,
+    guard: Guard,
 }
 
 impl Server {
-    /// Listens on `address`; port 0 takes any free one. A client is given up when it is silent for
-    /// `silence`.
+    /// Listens on `address`; port 0 takes any free one. A client is let in as `guard` says, and given up
+    /// when it is silent for `silence`.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn bind(address: SocketAddr, silence: Duration) -> Result<Self, ServeError> {
+    pub fn bind(address: SocketAddr, silence: Duration, guard: Guard) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address: bound, silence })
+        Ok(Self { listener, address: bound, silence, guard })
     }
 
     /// Where it listens.
@@ -97,10 +101,9 @@ impl Server {
     ) {
         let queue = Queue::new();
         let clients = AtomicUsize::new(0);
-        let mut turned_away = TurnedAway::default();
+        let strangers = Strangers::default();
         thread::scope(|scope| {
             while !stop.is_given() {
-                turned_away.forget();
                 let stream = match self.listener.accept() {
                     Ok((stream, _)) => stream,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -115,18 +118,28 @@ impl Server {
                         continue;
                     }
                 };
-                let counted = Counted::new(&clients);
-                if counted.number > MOST_CLIENTS {
-                    notify(Notice::Refused(&format!("a connection: {TOO_MANY} {MOST_CLIENTS}")));
-                    turned_away.add(stream);
-                    continue;
-                }
-                let queue = &queue;
+                let stranger = match strangers.add(&stream) {
+                    Ok((stranger, None)) => stranger,
+                    Ok((stranger, Some(displaced))) => {
+                        notify(Notice::Refused(&format!(
+                            "a connection from {displaced}: {MOST_STRANGERS} wait to be let in, and another came"
+                        )));
+                        stranger
+                    }
+                    // It is gone already, or there is no descriptor for it.
+                    Err(error) => {
+                        notify(Notice::Refused(&format!("a connection: {error}")));
+                        continue;
+                    }
+                };
+                let (queue, clients) = (&queue, &clients);
                 let started = thread::Builder::new().name("client".to_owned()).spawn_scoped(
                     scope,
                     move || {
-                        meet(stream, self.silence, queue, host, stop, notify);
-                        drop(counted);
+                        let Some(client) = self.meet(stream, stop, notify) else { return };
+                        let counted = Counted::new(clients);
+                        drop(stranger);
+                        self.attend(client, (counted.number, queue), host, stop, notify);
                     },
                 );
                 if started.is_err() {
@@ -134,44 +147,6 @@ impl Server {
                 }
             }
         });
-    }
-}
-
-const TOO_MANY: &str = "too many connections, the limit is";
-
-/// Connections over the limit, which have been told so. They are held for a while: closed at once,
-/// with the peer's greeting unread, they would be reset, and what they were told would be lost.
-#[derive(Default)]
-struct TurnedAway(VecDeque<(Instant, TcpStream)>);
-
-impl TurnedAway {
-    /// Time for a peer to hear why.
-    const HELD: Duration = Duration::from_secs(1);
-
-    /// Connections held at most; what is over is closed at once.
-    const MOST: usize = 64;
-
-    fn add(&mut self, stream: TcpStream) {
-        let reason = format!("{TOO_MANY} {MOST_CLIENTS}; try again when others have ended");
-        let refusal = Refusal { status: Status::Skipped, reason };
-        // In no thread, so never waiting: so few bytes fit into a new socket, and a peer that does
-        // not get them learns that it was closed.
-        let told = stream.set_nonblocking(true).is_ok()
-            && turn_away(&stream, &Message::Say(Reply::Refused(refusal))).is_ok()
-            && stream.shutdown(Shutdown::Write).is_ok();
-        if told && self.0.len() < Self::MOST {
-            self.0.push_back((Instant::now(), stream));
-        }
-    }
-
-    /// Closes those that have been held long enough.
-    fn forget(&mut self) {
-        while self.0.front().is_some_and(|(since, _)| since.elapsed() >= Self::HELD) {
-            // What the peer has sent is read, so that the end is no reset.
-            if let Some((_, mut stream)) = self.0.pop_front() {
-                let _ = stream.read(&mut [0; 4096]);
-            }
-        }
     }
 }
 
@@ -193,39 +168,75 @@ impl Drop for Counted<'_> {
     }
 }
 
-fn meet(
-    stream: TcpStream,
-    silence: Duration,
-    queue: &Queue,
-    host: &impl Fn() -> Host,
-    stop: &StopSignal,
-    notify: &impl Fn(Notice<'_>),
-) {
-    // Asked at once: a connection that was reset does not know any more.
-    let peer = stream.peer_addr().map_or_else(|_| "a peer".to_owned(), |peer| peer.to_string());
-    if let Err(error) = stream
-        .set_nonblocking(false)
-        .map_err(|source| GreetingError::Io { peer: peer.clone(), source })
-        .and_then(|()| greet_client(&stream, stop))
-    {
-        return match error {
-            GreetingError::Stopped(_) => {}
-            error => notify(Notice::Refused(&error.to_string())),
-        };
+/// What a connection is from its acceptance to its end, one after the other.
+impl Server {
+    /// Greets, and lets in who may come; `None` for others, of whom `notify` has heard.
+    fn meet(
+        &self,
+        stream: TcpStream,
+        stop: &StopSignal,
+        notify: &impl Fn(Notice<'_>),
+    ) -> Option<(TcpStream, String)> {
+        // Asked at once: a connection that was reset does not know any more.
+        let peer = stream.peer_addr().map_or_else(|_| "a peer".to_owned(), |peer| peer.to_string());
+        let greeted = stream
+            .set_nonblocking(false)
+            .map_err(|source| GreetingError::Io { peer: peer.clone(), source })
+            .and_then(|()| greet_client(&stream, stop));
+        match greeted {
+            Ok(()) => {}
+            Err(GreetingError::Stopped(_)) => return None,
+            Err(error) => {
+                notify(Notice::Refused(&error.to_string()));
+                return None;
+            }
+        }
+        match admit(&stream, &self.guard, &peer, stop) {
+            Ok(()) => Some((stream, peer)),
+            Err(AdmissionError::Stopped(_)) => None,
+            Err(error) => {
+                notify(Notice::Refused(&error.to_string()));
+                None
+            }
+        }
     }
-    let link = match Link::new(stream, peer, silence, StopSignal::new()) {
-        Ok(link) => link,
-        Err(error) => return notify(Notice::Refused(&error.to_string())),
-    };
-    // Given back last of all, so that the notice of an end comes before that of the next beginning.
-    let mut place = None;
-    let ended = match serve_client(&link, queue, &mut place, host, stop, notify) {
-        Ok(()) => "done".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    // The notice names the peer already.
-    let how = ended.strip_prefix(link.peer()).map(|how| how.trim_start_matches([':', ' ']));
-    notify(Notice::Ended(link.peer(), how.unwrap_or(&ended)));
+
+    /// Serves who has been let in.
+    fn attend(
+        &self,
+        (stream, peer): (TcpStream, String),
+        (number, queue): (usize, &Queue),
+        host: &impl Fn() -> Host,
+        stop: &StopSignal,
+        notify: &impl Fn(Notice<'_>),
+    ) {
+        let link = match Link::new(stream, peer, self.silence, StopSignal::new()) {
+            Ok(link) => link,
+            Err(error) => return notify(Notice::Refused(&error.to_string())),
+        };
+        if number > MOST_CLIENTS {
+            let reason = format!(
+                "too many clients, the limit is {MOST_CLIENTS}; try again when others have ended"
+            );
+            notify(Notice::Refused(&format!("{}: {reason}", link.peer())));
+            let refusal = Refusal { status: Status::Skipped, reason };
+            // Heard first: closed with something unread, it would be reset, and what it is told be lost.
+            let begun = hear(&link, stop, Some(link.silence()));
+            if begun.is_ok() && link.say(Reply::Refused(refusal)).is_ok() {
+                let _ = hear(&link, stop, Some(HEARD));
+            }
+            return;
+        }
+        // Given back last of all, so that the notice of an end comes before that of the next beginning.
+        let mut place = None;
+        let ended = match serve_client(&link, queue, &mut place, host, stop, notify) {
+            Ok(()) => "done".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        // The notice names the peer already.
+        let how = ended.strip_prefix(link.peer()).map(|how| how.trim_start_matches([':', ' ']));
+        notify(Notice::Ended(link.peer(), how.unwrap_or(&ended)));
+    }
 }
 
 fn serve_client(
@@ -252,7 +263,7 @@ fn serve_client(
             Request::Prepare { cell, depth, seed, cpu, offers } => {
                 // One slice at a time: what was before has ended, or ends here.
                 drop(serving.take());
-                let prepared = admit(&cell, depth)
+                let prepared = within_limits(&cell, depth)
                     .and_then(|()| session::prepare(&here, *cell, depth, seed, cpu, &offers));
                 link.say(match prepared {
                     Ok((answers, ready)) => {
@@ -334,7 +345,7 @@ fn hear(
 }
 
 /// Limits that no client may exceed, whatever it plans.
-fn admit(cell: &Cell, depth: u32) -> Result<(), TransportError> {
+fn within_limits(cell: &Cell, depth: u32) -> Result<(), TransportError> {
     if cell.size == 0 || cell.reply == Some(0) {
         return Err(TransportError::Failed("a message of 0 B transfers nothing".to_owned()));
     }

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     document::Document,
-    process::{PATIENCE, Running, Server},
+    process::{PATIENCE, Running, Server, TOKEN},
 };
 
 /// Where the other guest takes scripts; not over the network under test (`ci/guest`).
@@ -97,7 +97,7 @@ impl Far {
     pub fn start() -> Self {
         let timeout = TIMEOUT.as_secs();
         let serve = format!(
-            "echo $$ >{PID}; exec {} serve --port 0 --listen {ADDRESS} --timeout {timeout}s 2>&1",
+            "echo $$ >{PID}; FABRICBENCH_TOKEN={TOKEN} exec {} serve --port 0 --listen {ADDRESS} --timeout {timeout}s 2>&1",
             env!("CARGO_BIN_EXE_fabricbench")
         );
         // The first line is what the server writes to standard output; notices follow.

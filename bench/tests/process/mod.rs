@@ -17,6 +17,9 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Against hanging: nothing that is waited for here takes so long unless it is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The token of all servers and clients here that know none of their own.
+pub const TOKEN: &str = "of-the-tests-0123456789";
+
 /// `fabricbench` with arguments as a shell splits them at spaces.
 pub fn fabricbench(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabricbench"));
@@ -149,6 +152,12 @@ impl Running {
     #[track_caller]
     fn with_stderr(command: &mut Command, stderr: Stdio) -> Self {
         let since = Instant::now();
+        for (variable, value) in [("FABRICBENCH_TOKEN", TOKEN), ("XDG_CONFIG_HOME", "/nonexistent")]
+        {
+            if command.get_envs().all(|(name, _)| name != variable) {
+                command.env(variable, value);
+            }
+        }
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -174,6 +183,12 @@ impl Running {
     #[track_caller]
     pub fn says<T>(&self, found: impl Fn(&str) -> Option<T>) -> T {
         self.stderr.until(found).unwrap_or_else(|text| panic!("standard error was:\n{text}"))
+    }
+
+    /// Waits until `found` finds something in what standard output has brought so far.
+    #[track_caller]
+    pub fn prints<T>(&self, found: impl Fn(&str) -> Option<T>) -> T {
+        self.stdout.until(found).unwrap_or_else(|text| panic!("standard output was:\n{text}"))
     }
 
     /// Waits until standard error has brought `word`.
@@ -224,6 +239,8 @@ impl Drop for Running {
 pub struct Server {
     pub process: Running,
     pub address: SocketAddr,
+    /// An option that its clients need.
+    of_clients: &'static str,
 }
 
 impl Server {
@@ -231,6 +248,18 @@ impl Server {
     #[track_caller]
     pub fn start() -> Self {
         Self::with("--listen 127.0.0.1")
+    }
+
+    /// On IPv4 loopback, for whoever comes.
+    #[track_caller]
+    pub fn open() -> Self {
+        Self::open_by(&mut fabricbench("serve --port 0 --listen 127.0.0.1 --insecure"))
+    }
+
+    /// By a command that ends in `fabricbench serve --insecure`.
+    #[track_caller]
+    pub fn open_by(command: &mut Command) -> Self {
+        Self { of_clients: "--insecure", ..Self::by(command) }
     }
 
     #[track_caller]
@@ -257,14 +286,14 @@ impl Server {
         let line = process.stdout.until(|text| text.lines().next().map(str::to_owned));
         let address = line.as_ref().ok().and_then(|line| line.rsplit(' ').next()?.parse().ok());
         match address {
-            Some(address) => Self { process, address },
+            Some(address) => Self { process, address, of_clients: "" },
             None => panic!("no address in {line:?}; standard error: {}", process.stderr.all()),
         }
     }
 
     /// A client of this server with `options`.
     pub fn client(&self, options: &str) -> Command {
-        fabricbench(&format!("run {} {options}", self.address))
+        fabricbench(&format!("run {} {} {options}", self.address, self.of_clients))
     }
 
     /// Runs a client to its end.

@@ -20,7 +20,7 @@ pub struct Fabricbench {
     host: String,
     port: u16,
     // Ends with this value.
-    _server: Option<Running>,
+    server: Option<Running>,
 }
 
 /// The `fabricbench` built beside this program.
@@ -53,18 +53,19 @@ impl Fabricbench {
     /// It did not come up.
     pub fn start(program: &Path, netns: Option<&str>, host: &str) -> Result<Self> {
         let program = program.display().to_string();
-        let arguments = ["serve", "--listen", host, "--port", "0"];
+        // In a namespace of ours, where nobody else is.
+        let arguments = ["serve", "--listen", host, "--port", "0", "--insecure"];
         let mut server = Running::start_within(netns, &program, None, arguments)?;
         let line = server.first_line(PATIENCE)?;
         let port = line.rsplit(':').next().and_then(|port| port.trim().parse().ok());
         let port = port.with_context(|| format!("{program} does not say its port: {line}"))?;
-        Ok(Self { program, host: host.to_owned(), port, _server: Some(server) })
+        Ok(Self { program, host: host.to_owned(), port, server: Some(server) })
     }
 
     /// Uses a server that somebody else started.
     pub fn at(program: &Path, host: &str, port: u16) -> Self {
         let program = program.display().to_string();
-        Self { program, host: host.to_owned(), port, _server: None }
+        Self { program, host: host.to_owned(), port, server: None }
     }
 
     /// Runs with `arguments`, which plan a single cell, and returns what was found.
@@ -74,6 +75,9 @@ impl Fabricbench {
     pub fn measure(&self, arguments: &[String], limit: Duration) -> Result<CellRecord> {
         let mut all: Vec<String> = vec!["run".to_owned(), self.host.clone()];
         all.extend(["--port".to_owned(), self.port.to_string()]);
+        if self.server.is_some() {
+            all.push("--insecure".to_owned());
+        }
         all.extend(["--rounds", "1", "--format", "json", "--progress", "none"].map(str::to_owned));
         all.extend_from_slice(arguments);
         Running::start(&self.program, None, all)?.wait_and_read(limit, only_cell)

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     cli::{
         DEFAULT_PORT,
+        access::AccessOptions,
         grpc::GrpcOptions,
         options::{
             Phases, VerbsOptions, parse_affinity, parse_buffers, parse_count, parse_depth,
@@ -198,6 +199,8 @@ pub(in crate::cli) struct RunArguments {
     pub(super) wait: Option<Duration>,
     #[arg(skip = UsualTransports::OF_RUN)]
     pub(in crate::cli) usual: UsualTransports,
+    #[command(flatten)]
+    pub(super) access: AccessOptions,
     #[command(flatten)]
     pub(super) grpc: GrpcOptions,
     #[command(flatten)]

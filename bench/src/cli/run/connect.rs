@@ -23,14 +23,15 @@ pub(in crate::cli) fn connect(
     stop: &StopSignal,
     shown: &Shown,
 ) -> Result<(Client, Option<LocalServer>), Failure> {
-    let (host, port, server) = match &arguments.host {
+    let (host, port, token, server) = match &arguments.host {
         Some(text) => {
             let (host, port) = parse_host(text, arguments.port).map_err(Failure::Usage)?;
-            (host, port, None)
+            (host, port, arguments.access.token()?, None)
         }
         None => {
             let server = LocalServer::start()?;
-            (server.address.ip().to_string(), server.address.port(), Some(server))
+            let (address, token) = (server.address, server.token.clone());
+            (address.ip().to_string(), address.port(), Some(token), Some(server))
         }
     };
     let mut told = false;
@@ -44,7 +45,8 @@ pub(in crate::cli) fn connect(
     };
     let until = arguments.wait.map(|wait| Instant::now() + wait);
     loop {
-        match Client::connect(&host, port, here, arguments.timeout, stop, &mut queued) {
+        let token = token.as_ref();
+        match Client::connect(&host, port, token, here, arguments.timeout, stop, &mut queued) {
             Ok(client) => return Ok((client, server)),
             // Not there yet: neither its name nor its port need be.
             Err(ConnectError::Unreachable { .. } | ConnectError::Resolve { .. })
