@@ -1,14 +1,20 @@
 //! Statistics of what was measured. Pure functions of their input: no clock, no input, no output.
 
+mod cost;
+mod crossing;
 mod distribution;
 mod extremes;
 mod histogram;
 mod interval;
+#[cfg(test)]
+pub(crate) mod made;
 mod packed;
 mod ratio;
 mod rounds;
 mod student;
 
+pub use cost::{Cost, LEAST_SIZES, MOST_PIECES, Piece, cost, pieces};
+pub use crossing::{Crossing, Shown, crossings, shown};
 pub use distribution::{Distribution, DistributionError};
 pub use extremes::{reach_of_largest, reach_of_smallest};
 pub use histogram::{Histogram, Quantile};

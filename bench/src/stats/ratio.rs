@@ -118,6 +118,17 @@ impl Scatter {
 const ENDED_BY_AGREEMENT: f64 = 1.4;
 
 impl Scatter {
+    /// Of figures that were measured in turns, a pair a round: Student's t on the differences of their
+    /// logarithms, so that a machine that drifts from round to round does so in both. Pairs with a figure that
+    /// is not above zero do not count. `None` with fewer than two.
+    #[must_use]
+    pub fn paired(pairs: &[(f64, f64)]) -> Option<Self> {
+        let ratio = |&(base, new): &(f64, f64)| Some(positive(new)? / positive(base)?);
+        let ratios: Vec<f64> = pairs.iter().filter_map(ratio).collect();
+        let Moments { rounds, mean, variance } = Moments::of(&ratios)?;
+        Some(Self { shift: mean, half: t_95(rounds - 1.0)? * (variance? / rounds).sqrt() })
+    }
+
     /// The same where at least one side was measured until its rounds agreed, and no longer.
     #[must_use]
     pub fn ended_by_agreement(self) -> Self {

@@ -42,6 +42,7 @@ pub fn relative_half_width(interval: Interval<f64>, figure: f64) -> Option<f64> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::made::Random;
 
     #[test]
     fn rounds_that_agree_have_a_narrow_interval_and_too_few_have_none() {
@@ -73,21 +74,6 @@ mod tests {
                 .count();
             let coverage = hits as f64 / f64::from(trials);
             assert!((0.93..=0.97).contains(&coverage), "{rounds} rounds: {coverage}");
-        }
-    }
-
-    struct Random(u64);
-
-    impl Random {
-        fn uniform(&mut self) -> f64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 11) as f64 / (1u64 << 53) as f64
-        }
-
-        /// Standard normal, by Box and Muller.
-        fn normal(&mut self) -> f64 {
-            let (radius, angle) = (self.uniform(), self.uniform());
-            (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
         }
     }
 }
