@@ -32,6 +32,7 @@ pub fn environment() -> Environment {
         build: Some(if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned()),
         clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         cpu,
+        memory_copy: None,
     }
 }
 

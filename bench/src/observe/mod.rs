@@ -3,11 +3,13 @@
 mod cpu;
 mod environment;
 mod memory;
+mod memory_copy;
 mod path;
 mod sockets;
 
 pub use cpu::{CpuTime, RunDelay};
 pub use environment::{allocates_by, environment, is_emulated_machine};
-pub use memory::PeakMemory;
+pub use memory::{PeakMemory, available_memory};
+pub use memory_copy::memory_copy;
 pub use path::{PathWatch, Payload};
 pub use sockets::connections;

@@ -82,6 +82,12 @@ impl Pattern {
         self == Self::Ps || self.is_of_tensors()
     }
 
+    /// Whether it is told in bytes a second.
+    #[must_use]
+    pub fn is_of_bytes(self) -> bool {
+        matches!(self, Self::Bandwidth | Self::Bidirectional | Self::Fetch) || self.is_of_tensors()
+    }
+
     /// Whether each of its operations is timed.
     #[must_use]
     pub fn is_timed(self) -> bool {

@@ -26,10 +26,10 @@ pub use phases::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPee
 pub use plain::{plain, plain_throughout};
 pub use published::json_schema;
 pub use schema::{
-    Absent, AdviceRecord, CellRecord, CellSettings, Counters, CpuCost, Document, DriftRecord,
-    Environment, EstimateRecord, HistogramRecord, Latency, LatencyKind, LatencySplit, LoadRecord,
-    Loss, Memory, Path, PathKind, PayloadCheck, PlanRecord, Proof, RoundRecord, SCHEMA, Side,
-    Status, Stopped, StoppedBy, Throughput,
+    Absent, AdviceRecord, CellRecord, CellSettings, CopyRate, Counters, CpuCost, Document,
+    DriftRecord, Environment, EstimateRecord, HistogramRecord, Latency, LatencyKind, LatencySplit,
+    LoadRecord, Loss, Memory, MemoryCopy, Path, PathKind, PayloadCheck, PlanRecord, Proof,
+    RoundRecord, SCHEMA, Side, Status, Stopped, StoppedBy, Throughput,
 };
 pub use table::{markdown, table};
 pub use tcp::{Spread, TcpRecord, TcpSide};

@@ -1,9 +1,10 @@
 //! Message buffers whose size somebody else chose.
 
-use std::fs;
-
 use super::TransportError;
-use crate::plan::{Buffers, Payload};
+use crate::{
+    observe::available_memory,
+    plan::{Buffers, Payload},
+};
 
 /// Zeroed memory for a message of `size` bytes, or a refusal instead of an abort.
 ///
@@ -47,7 +48,7 @@ pub(super) fn hostname() -> String {
 /// # Errors
 /// What is available, in words that go behind others.
 pub(super) fn admit(bytes: u64) -> Result<(), String> {
-    match available() {
+    match available_memory() {
         Some(available) if bytes > available / 2 => {
             Err(format!(" ({available} B are available, and half of that is to be had)"))
         }
@@ -80,14 +81,6 @@ pub(super) fn filled(
     Ok(buffers.lengths.iter().map(cut).collect())
 }
 
-/// `MemAvailable` in bytes; `None` where the kernel does not say.
-fn available() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +88,7 @@ mod tests {
     #[test]
     fn too_much_is_refused_in_words() {
         assert_eq!(zeroed(3).unwrap(), [0; 3]);
-        for size in [available().unwrap(), 1 << 45, u64::MAX] {
+        for size in [available_memory().unwrap(), 1 << 45, u64::MAX] {
             let error = zeroed(size).unwrap_err();
             assert!(matches!(error, TransportError::Unsupported(_)));
             assert!(error.to_string().contains(&size.to_string()), "{error}");

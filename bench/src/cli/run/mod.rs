@@ -33,6 +33,7 @@ use self::{
 };
 use super::{Exit, Failure, complain, print, progress::Shown, serve::stop_on_signals};
 use crate::{
+    observe::memory_copy,
     plan::Plan,
     report::{
         Content, Document, PerftestColumns, ResultFile, Status, csv, long, markdown, openmetrics,
@@ -177,6 +178,10 @@ fn measure(
         Err(failure) => return Err(not_begun(document, file, failure)),
     };
     document.server = Some(client.there.environment.clone());
+    let is_of_bytes = plan.cells.iter().any(|cell| cell.pattern.is_of_bytes());
+    if is_of_bytes && here.shares_kernel_with(&client.there) {
+        document.client.memory_copy = memory_copy();
+    }
     let (plan, variants) =
         if arguments.transport.is_empty() && here.shares_network_with(&client.there) {
             // Whatever name the server was given: traffic between the two never leaves this host.

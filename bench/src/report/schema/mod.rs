@@ -185,4 +185,35 @@ pub struct Environment {
     /// How the program was built: `release`, or `debug`, which is many times slower.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub build: Option<String>,
+    /// How fast its memory is copied; only of a client whose server is on the same host.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory_copy: Option<MemoryCopy>,
+}
+
+/// Copies in a host's memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryCopy {
+    /// How they were made, in words.
+    pub method: String,
+    /// By the size of what was copied, ascending: small blocks stay in caches.
+    pub blocks: Vec<CopyRate>,
+}
+
+impl MemoryCopy {
+    /// The rate of the smallest block that is not smaller than a message of `size` bytes, else of the largest, in
+    /// bytes a second.
+    #[must_use]
+    pub fn rate_of(&self, size: u64) -> Option<u64> {
+        let block = self.blocks.iter().find(|block| block.block_bytes >= size);
+        block.or(self.blocks.last()).map(|block| block.bytes_per_s)
+    }
+}
+
+/// Copies of blocks of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CopyRate {
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Bytes copied a second.
+    pub bytes_per_s: u64,
 }
