@@ -43,6 +43,8 @@ mod lost_peer;
 mod lying_server;
 #[path = "command/method.rs"]
 mod method;
+#[path = "command/model.rs"]
+mod model;
 #[path = "command/models.rs"]
 mod models;
 #[path = "command/open_loop.rs"]

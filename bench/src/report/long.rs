@@ -3,8 +3,11 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::{
-    CellRecord, CpuCost, Document, Latency, Status, TcpRecord, Throughput, notes::notes,
-    number::figure, phases::phases,
+    Bound, CellRecord, CpuCost, Document, Latency, Status, TcpRecord, Throughput, model,
+    notes::long_notes,
+    number::figure,
+    phases::phases,
+    scaling::{costs, share},
 };
 use crate::plan::Pattern;
 
@@ -27,6 +30,7 @@ pub fn long(document: &Document) -> String {
         "mean us",
         "MB/s",
         "+- %",
+        "bound %",
         "messages/s",
         "CPU us",
         "peer CPU us",
@@ -36,7 +40,7 @@ pub fn long(document: &Document) -> String {
         "status",
     ]);
     for cell in &document.cells {
-        table.add_row(row(cell));
+        table.add_row(row(document, cell));
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
@@ -46,11 +50,14 @@ pub fn long(document: &Document) -> String {
     }
     let table = table.trim_fmt();
     format!(
-        "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones, of rate=N from when a call was to begin, of tensors the steps; MB = 10^6 bytes; +-: half of the 95 % interval, of the median the wider of the one over samples and the one over rounds; CPU: processor time of \
+        "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones, of rate=N from when a call was to begin, of tensors the steps; MB = 10^6 bytes; +-: half of the 95 % interval, of the median the wider of the one over samples and the one over rounds; bound: the rate by that \
+         of the link (L), or by what one thread copies in this host's memory in blocks of that size (M: over 100 where several \
+         processors copy at once); CPU: processor time of \
          each process a message, of tensors a step; conns: TCP connections that the client's kernel counts; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
-         smoothed round trip time at the end of a slice\n\n{}{}",
+         smoothed round trip time at the end of a slice\n\n{}{}{}",
         phases(document),
-        notes(document)
+        model(document).map_or_else(String::new, |model| costs(&model)),
+        long_notes(document)
     )
 }
 
@@ -73,7 +80,17 @@ fn processor(cell: &CellRecord, of: impl Fn(&CpuCost) -> u64) -> String {
     )
 }
 
-fn row(cell: &CellRecord) -> Vec<String> {
+/// How much of what bounds its rate was reached, and by a letter what that is.
+fn bound(document: &Document, cell: &CellRecord) -> String {
+    let Some((bound, share)) = share(document, cell) else { return "-".to_owned() };
+    let letter = match bound {
+        Bound::Line => "L",
+        Bound::MemoryCopy => "M",
+    };
+    format!("{} {letter}", figure(Some(share.share * 100.0)))
+}
+
+fn row(document: &Document, cell: &CellRecord) -> Vec<String> {
     let latency = cell.latency.as_ref();
     let us = |value: Option<f64>| figure(value.map(|nanoseconds| nanoseconds / 1000.0));
     let percent = |share: Option<f64>| figure(share.map(|share| share * 100.0));
@@ -103,6 +120,7 @@ fn row(cell: &CellRecord) -> Vec<String> {
         us(latency.map(|latency| latency.mean)),
         figure(throughput.map(|rate| rate.bytes_per_s / 1e6)),
         percent(throughput.and_then(Throughput::half_width)),
+        bound(document, cell),
         figure(throughput.map(|rate| rate.messages_per_s)),
         processor(cell, |cost| cost.client_ns),
         processor(cell, |cost| cost.server_ns),

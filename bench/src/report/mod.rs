@@ -11,6 +11,7 @@ mod perftest;
 mod phases;
 mod plain;
 mod published;
+mod scaling;
 mod schema;
 mod table;
 mod tcp;
@@ -25,6 +26,11 @@ pub use perftest::{PerftestColumns, perftest};
 pub use phases::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPeer};
 pub use plain::{plain, plain_throughout};
 pub use published::json_schema;
+pub use scaling::{
+    Bound, Contender, CrossoverRecord, EfficiencyRecord, FitRecord, LeadRecord, MarginRecord,
+    ModelRecord, PieceRecord, Question, ShareRecord, model,
+};
+pub(crate) use scaling::{COST_HEAD, COST_NOTE, cost_rows, words as model_words};
 pub use schema::{
     Absent, AdviceRecord, CellRecord, CellSettings, CopyRate, Counters, CpuCost, Document,
     DriftRecord, Environment, EstimateRecord, HistogramRecord, Latency, LatencyKind, LatencySplit,

@@ -4,17 +4,31 @@
 use std::{collections::HashMap, fmt::Write as _};
 
 use super::{
-    CellRecord, Counters, Document, Path, PathKind, Status, StoppedBy,
+    CellRecord, Counters, Document, ModelRecord, Path, PathKind, Status, StoppedBy,
     column::{Column, Columns},
     number::figure,
     plain::plain,
+    scaling::{few_words, model, words},
 };
 
 /// What a reader must know about the columns, whatever the face of the report: paths, reasons,
 /// warnings and advice.
 pub(crate) fn notes(document: &Document) -> String {
+    notes_with(document, few_words)
+}
+
+/// The same with all that the figures of all sizes say together.
+pub(super) fn long_notes(document: &Document) -> String {
+    notes_with(document, words)
+}
+
+fn notes_with(document: &Document, words: fn(&ModelRecord) -> Vec<String>) -> String {
     let columns = all_columns(document);
-    let mut text = ways_of(document, &columns);
+    let mut text = String::new();
+    for line in model(document).iter().flat_map(words) {
+        let _ = writeln!(text, "{line}");
+    }
+    text.push_str(&ways_of(document, &columns));
     text.push_str(&processors(document));
     text.push_str(&absences(document, &columns));
     for line in tuned(document).chain(precision(document)) {

@@ -256,6 +256,7 @@ mod tests {
             warnings: Vec::new(),
             drift: None,
             advice: Vec::new(),
+            model: None,
             cells,
         }
     }

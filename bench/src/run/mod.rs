@@ -33,7 +33,7 @@ use crate::{
     clock::Clock,
     engine::{Order, Task, WarmUp},
     plan::{Cell, Plan},
-    report::{CellRecord, Document, OutputError, ResultFile, StoppedBy},
+    report::{CellRecord, Document, OutputError, ResultFile, StoppedBy, model},
     session::{Conversation, Initiating, SliceError, SlicePhases, SliceRecord},
     transport::{Patience, StopReason},
 };
@@ -112,6 +112,7 @@ pub fn run<C: Clock + Clone + Send + Sync + 'static>(
         return ended;
     }
     document.warnings.extend(unmarked(&plan.cells, &document.cells, &initiating.variants));
+    document.model = model(document);
     document.advice = advice(&document.cells, &initiating.here, &initiating.there);
     // A device or pipe is written once, at the end, so it needs the document also when it was cut.
     document.complete = ended.is_ok();

@@ -215,6 +215,7 @@ pub fn into(
         warnings: Vec::new(),
         drift: None,
         advice: Vec::new(),
+        model: None,
         cells: Vec::new(),
     };
     let rules =

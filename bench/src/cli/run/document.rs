@@ -97,6 +97,7 @@ pub(in crate::cli) fn document(arguments: &RunArguments, plan: &Plan, here: &Hos
         warnings: Vec::new(),
         drift: None,
         advice: Vec::new(),
+        model: None,
         // For who finds the document of a process that was killed.
         cells: unmeasured(plan, "the run ended before it began"),
     }

@@ -21,7 +21,7 @@ impl Lines {
     pub(super) fn begin(&self, document: &Document) -> Result<(), Failure> {
         let mut head = serde_json::to_value(document).map_err(Failure::error)?;
         if let Some(head) = head.as_object_mut() {
-            for of_the_end in ["cells", "complete", "warnings", "advice", "drift"] {
+            for of_the_end in ["cells", "complete", "warnings", "advice", "drift", "model"] {
                 head.remove(of_the_end);
             }
         }
@@ -50,6 +50,7 @@ impl Lines {
             "warnings": document.warnings,
             "advice": document.advice,
             "drift": document.drift,
+            "model": document.model,
         });
         line("end", &end)
     }

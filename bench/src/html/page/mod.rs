@@ -5,6 +5,7 @@ mod data;
 mod environment;
 mod headline;
 mod method;
+mod model;
 mod table;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -39,6 +40,7 @@ pub(super) fn page(sources: &[Source], sections: &[Section]) -> Markup {
                 svg class="definitions" width="0" height="0" aria-hidden="true" { (palette::definitions()) }
                 header {
                     (headline::headline(sources, &title))
+                    (model::ahead(sources))
                     (care::care(sources))
                 }
                 main {
@@ -50,6 +52,7 @@ pub(super) fn page(sources: &[Source], sections: &[Section]) -> Markup {
                             @for missing in &section.missing { p class="soft" { (missing) } }
                         }
                     }
+                    (model::costs(sources))
                     (table::all(sources))
                     (method::method(sources))
                     (data::data(sources))

@@ -19,6 +19,7 @@ pub use self::{
     path::{Counters, Path, PathKind, Proof},
     times::{Absent, HistogramRecord, Latency, LatencyKind, LatencySplit, Throughput},
 };
+use super::ModelRecord;
 use crate::plan::{Pattern, Sweep, TransportName};
 
 /// The value of [`Document::schema`].
@@ -55,6 +56,9 @@ pub struct Document {
     /// What could be set better on the interfaces that carried figures.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub advice: Vec<AdviceRecord>,
+    /// What follows from the figures of all sizes together; absent until the run ended, and where nothing does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub model: Option<ModelRecord>,
     /// The figures.
     pub cells: Vec<CellRecord>,
 }
