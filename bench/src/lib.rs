@@ -5,7 +5,7 @@
 //! | floor | modules |
 //! | --- | --- |
 //! | 6 | [`cli`]: a file a subcommand |
-//! | 5 | [`control`]: the conversation between client and server; [`run`]: a plan, carried out; [`diagnosis`]: what the figures of one path mean; [`suite`]: a published suite, beside what was published; [`html`]: results as a page and as figures |
+//! | 5 | [`control`]: the conversation between client and server; [`run`]: a plan, carried out; [`diagnosis`]: what the figures of one path mean; [`doctor`]: what stands in the way of good ones on a host; [`suite`]: a published suite, beside what was published; [`html`]: results as a page and as figures |
 //! | 4 | [`session`]: a cell, a transport and a loop meet |
 //! | 3 | [`engine`]: the measuring loops |
 //! | 2 | [`transport`]: how a message travels; [`observe`]: what the machine did meanwhile; [`comparison`]: results beside each other |
@@ -16,6 +16,7 @@ pub mod clock;
 pub mod comparison;
 pub mod control;
 pub mod diagnosis;
+pub mod doctor;
 pub mod engine;
 pub mod html;
 pub mod observe;
