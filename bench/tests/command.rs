@@ -61,6 +61,8 @@ mod patterns;
 mod perftest;
 #[path = "command/phases.rs"]
 mod phases;
+#[path = "command/probe.rs"]
+mod probe;
 #[path = "command/processors.rs"]
 mod processors;
 #[path = "command/ps.rs"]

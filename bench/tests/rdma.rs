@@ -40,6 +40,8 @@ mod memory;
 mod operations;
 #[path = "rdma/perftest.rs"]
 mod perftest;
+#[path = "rdma/probe.rs"]
+mod probe;
 #[path = "rdma/results.rs"]
 mod results;
 #[path = "rdma/split.rs"]

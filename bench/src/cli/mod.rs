@@ -56,7 +56,7 @@ enum Command {
     Report(report::ReportArguments),
     /// Compare results of runs: which figures changed, by how much, and whether that is beyond a limit
     Compare(compare::CompareArguments),
-    /// Show what this host has, and which transports that makes possible
+    /// Say what stands in the way of good figures here, what this host has, and what it can measure
     Probe(probe::ProbeArguments),
     /// Print the JSON Schema of the result document
     Schema,
@@ -81,7 +81,7 @@ pub enum Exit {
     Partial,
     /// No cell is measured: 4.
     Nothing,
-    /// A gate of a comparison tripped: 5.
+    /// A gate of a comparison tripped, or one of findings: 5.
     Tripped,
     /// Something could not be compared, or not be held to its gate: 6.
     NotComparable,

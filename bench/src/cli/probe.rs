@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fabricbench_ipoib::{
     Advice, Interface, Interrupt, Ipoib, Kind, Offloads, Queue, Setup, Switch, TcpBuffers, Window,
 };
@@ -11,39 +11,112 @@ use fabricbench_verbs::{Context, LockedMemory};
 use serde::Serialize;
 
 use super::{Exit, Failure, print};
-use crate::session::Host;
+use crate::{
+    doctor::{self, Check, Evidence, Finding, Severity},
+    session::Host,
+};
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 whatever was found, 1 the host cannot be read, 2 wrong usage, 5 something \
+                        was found that --fail-on names."
+)]
 pub(super) struct ProbeArguments {
-    /// The same as a JSON document
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with = "json")]
+    format: Format,
+    /// The same as --format json
     #[arg(long)]
     json: bool,
+    /// Problems and advice only, without what this host has
+    #[arg(long)]
+    brief: bool,
+    /// End with 5 if there is a problem, or with `advice` also if there is advice
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    fail_on: Option<FailOn>,
+    /// Leave out findings of a check, such as port-state (printed in brackets), or with @SUBJECT those of
+    /// one thing: port-state@"mlx5_1 port 1"; may be given more than once
+    #[arg(long, value_name = "CHECK[@SUBJECT]", value_parser = parse_ignored)]
+    ignore: Vec<Ignored>,
 }
 
-/// A host, and what could be set better on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For a terminal: findings, then what this host has
+    Text,
+    /// One document with all of it
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// What cannot be measured, or says nothing of the hardware
+    Problem,
+    /// Also what makes figures lower or less steady than need be
+    Advice,
+}
+
+/// Findings that are known and accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Ignored {
+    check: Check,
+    subject: Option<String>,
+}
+
+impl Ignored {
+    fn covers(&self, finding: &Finding) -> bool {
+        self.check == finding.check
+            && self.subject.as_ref().is_none_or(|subject| *subject == finding.subject)
+    }
+}
+
+fn parse_ignored(text: &str) -> Result<Ignored, String> {
+    let (check, subject) = match text.split_once('@') {
+        Some((check, subject)) => (check, Some(subject.to_owned())),
+        None => (text, None),
+    };
+    let check = Check::named(check).ok_or_else(|| {
+        format!("there is no check `{check}`; `fabricbench probe` prints their names in brackets")
+    })?;
+    Ok(Ignored { check, subject })
+}
+
+/// A host, and what could be better on it.
 #[derive(Serialize)]
 struct Probed<'a> {
     #[serde(flatten)]
     host: &'a Host,
     advice: Vec<Advice>,
+    findings: &'a [Finding],
 }
 
 pub(super) fn probe(arguments: &ProbeArguments) -> Result<Exit, Failure> {
     let host = Host::here().map_err(Failure::Error)?;
-    if arguments.json {
+    let mut findings = doctor::examine(&Evidence::here(&host));
+    findings.retain(|finding| !arguments.ignore.iter().any(|ignored| ignored.covers(finding)));
+    if arguments.json || arguments.format == Format::Json {
         let advice = host.interfaces.iter().flat_map(|interface| host.advice(interface)).collect();
-        let probed = Probed { host: &host, advice };
+        let probed = Probed { host: &host, advice, findings: &findings };
         let text = serde_json::to_string_pretty(&probed).map_err(Failure::error)?;
         print(&format!("{text}\n"))?;
-        return Ok(Exit::Complete);
+    } else if arguments.brief {
+        print(&doctor::brief(&findings))?;
+    } else {
+        let mut text = doctor::text(&findings);
+        text.push('\n');
+        machine(&mut text, &host);
+        interfaces(&mut text, &host);
+        devices(&mut text);
+        possible(&mut text, &host);
+        print(&text)?;
     }
-    let mut text = String::new();
-    machine(&mut text, &host);
-    interfaces(&mut text, &host);
-    devices(&mut text);
-    possible(&mut text, &host);
-    print(&text)?;
-    Ok(Exit::Complete)
+    let worst = match arguments.fail_on {
+        None => return Ok(Exit::Complete),
+        Some(FailOn::Problem) => Severity::Problem,
+        Some(FailOn::Advice) => Severity::Advice,
+    };
+    let fails = findings.iter().any(|finding| finding.severity <= worst);
+    Ok(if fails { Exit::Tripped } else { Exit::Complete })
 }
 
 fn machine(text: &mut String, host: &Host) {
@@ -88,9 +161,6 @@ fn interfaces(text: &mut String, host: &Host) {
         }
         if let Some(speed) = interface.speed_mbps {
             reach(text, &host.tcp_buffers, speed);
-        }
-        for advice in host.advice(interface) {
-            let _ = writeln!(text, "    advice: {advice}");
         }
     }
 }

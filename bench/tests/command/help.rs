@@ -37,7 +37,7 @@ fn help_says_what_matters_and_fits_the_terminal() {
         ),
         ("serve --help", &["--port", "18570", "--listen", "--timeout", "0 takes any free one"]),
         ("diagnose --help", &["--path", "--line-rate", "--connections", "--tensor", "HOST"]),
-        ("probe --help", &["--json"]),
+        ("probe --help", &["--json", "--format", "--brief", "--fail-on", "--ignore", "Exit codes"]),
         ("compare --help", &["BASE", "NEW", "--fail-on", "--anyway", "markdown", "Exit codes"]),
     ] {
         let help = run(arguments).quietly(0).stdout;
