@@ -36,6 +36,8 @@ mod lost_peer;
 mod manager;
 #[path = "rdma/memory.rs"]
 mod memory;
+#[path = "rdma/open_loop.rs"]
+mod open_loop;
 #[path = "rdma/operations.rs"]
 mod operations;
 #[path = "rdma/perftest.rs"]

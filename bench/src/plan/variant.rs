@@ -112,8 +112,8 @@ fn is_tonic(transport: &TransportName, _: Pattern) -> bool {
 }
 
 /// Its calls can begin at times that are settled beforehand.
-fn is_scheduled(transport: &TransportName, pattern: Pattern) -> bool {
-    operation(transport).is_none() && pattern == Pattern::Calls
+fn is_scheduled(_: &TransportName, pattern: Pattern) -> bool {
+    pattern == Pattern::Calls
 }
 
 /// More than one of its sockets can be busy at once.
@@ -386,6 +386,10 @@ mod tests {
         assert_eq!(touching("tcp@ipoib", Pattern::Fetch), fitted);
         let calls = [&fitted[..], &["phases"], &scheduled].concat();
         assert_eq!(touching("tcp@ipoib", Pattern::Calls), calls);
+        assert_eq!(
+            touching("verbs-send", Pattern::Calls),
+            [&["depth", "threads", "inline-size"][..], &of_verbs, &scheduled].concat()
+        );
         assert_eq!(touching("grpc-lean@ipoib", Pattern::Latency), ["threads", "phases"]);
     }
 

@@ -80,9 +80,9 @@ impl Settings {
         if self.rate.is_some() && !Axis::Rate.touches(&cell.transport, cell.pattern) {
             let Cell { transport, pattern, .. } = cell;
             return Some(format!(
-                "--rate: {transport} in the pattern {pattern} has no calls that begin on a schedule, which gRPC \
-                 and TCP have with --pattern calls; name those, or give --sweep rate=N, which leaves others \
-                 as they are"
+                "--rate: {transport} in the pattern {pattern} has no calls that begin on a schedule: gRPC, TCP, \
+                 and verbs' writes and sends have them with --pattern calls; name those, or give --sweep rate=N, \
+                 which leaves others as they are"
             ));
         }
         let GrpcSettings { serialized, tls, assign, runtime, server_runtime } = self.grpc;

@@ -82,7 +82,7 @@ fn are_refused_in_one_line() {
         ("run --transport tcp@lo --rate 100", &["--rate: tcp@lo", "--pattern calls"]),
         ("run --transport grpc@lo --pattern ps --rate 100", &["--rate: grpc@lo", "pattern ps"]),
         ("run --transport verbs-write --pattern rate --rate 100", &["--rate: verbs-write"]),
-        ("run --transport verbs-write --pattern calls --rate 100", &["verbs-write", "calls"]),
+        ("run --transport verbs-read --pattern calls --rate 100", &["verbs-read", "calls"]),
         (
             "run --transport tcp@lo --pattern latency --sweep rate=1,2",
             &["--sweep rate", "no difference"],

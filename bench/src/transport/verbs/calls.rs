@@ -24,6 +24,9 @@ use crate::transport::{
 /// Completions taken at once.
 const BATCH: usize = 16;
 
+/// Fruitless looks for replies between two looks for requests that failed: some 10 us of polling.
+const LOOKS: u32 = 512;
+
 /// A caller of one server before it is connected.
 #[derive(Debug)]
 pub struct VerbsCallsOpening {
@@ -68,6 +71,8 @@ struct Callers {
     // Tokens of calls that are not done, in their order.
     in_flight: VecDeque<u64>,
     done: u64,
+    // Looks without a reply since the last look for requests that failed.
+    fruitless: u32,
     completions: [Completion; BATCH],
 }
 
@@ -123,7 +128,7 @@ impl VerbsCalls {
         let lanes = lanes.collect::<Result<_, TransportError>>()?;
         let in_flight = VecDeque::with_capacity(pair.plan.depth.max(1) as usize);
         let completions = [Completion::default(); BATCH];
-        let callers = Callers { pair, lanes, in_flight, done: 0, completions };
+        let callers = Callers { pair, lanes, in_flight, done: 0, fruitless: 0, completions };
         Ok(Self { callers, stop })
     }
 }
@@ -228,6 +233,26 @@ impl Initiator for VerbsCalls {
                 Turn::Expired => return Ok(()),
             }
         }
+    }
+
+    /// Polls once, whatever the mode of completions: who asks has the time of the next call to poll for.
+    #[inline]
+    fn reap(&mut self, done: &mut Completed) -> Result<(), TransportError> {
+        let Self { callers, stop } = self;
+        callers.take()?;
+        callers.hand_over(done);
+        if !done.tokens().is_empty() {
+            callers.fruitless = 0;
+            return Ok(());
+        }
+        callers.fruitless += 1;
+        if callers.fruitless >= LOOKS {
+            callers.fruitless = 0;
+            go_on(stop)?;
+            // A request that failed shows here and nowhere else.
+            callers.pair.reap_sends()?;
+        }
+        Ok(())
     }
 
     fn confirm(&mut self, _: Patience) -> Result<Received, TransportError> {
