@@ -37,6 +37,8 @@ mod generate;
 mod help;
 #[path = "command/interruption.rs"]
 mod interruption;
+#[path = "command/knee.rs"]
+mod knee;
 #[path = "command/lost_peer.rs"]
 mod lost_peer;
 #[path = "command/lying_server.rs"]

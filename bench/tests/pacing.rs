@@ -9,6 +9,8 @@ mod budget;
 mod comparison;
 #[path = "pacing/drift.rs"]
 mod drift;
+#[path = "pacing/knee.rs"]
+mod knee;
 #[path = "pacing/precision.rs"]
 mod precision;
 #[path = "pacing/scripted.rs"]

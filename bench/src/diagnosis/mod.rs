@@ -136,6 +136,7 @@ impl Order {
             seed: self.seed,
             precision: None,
             budget: None,
+            search: None,
         }
     }
 }

@@ -69,6 +69,8 @@ pub(super) struct Point {
     pub(super) interval: Option<[f64; 2]>,
     /// Whether it is drawn hollow.
     pub(super) hollow: bool,
+    /// Whether there is a ring around it.
+    pub(super) ringed: bool,
     /// The place on the x axis in words.
     pub(super) label: String,
     /// The figure in words, without its unit.

@@ -185,14 +185,18 @@ fn drawn(line: &Line, lines: &Lines, plot: &Plot, with_words: bool) -> Markup {
 }
 
 fn marked(line: &Line, lines: &Lines, point: &Point, x: f64, y: f64, with_words: bool) -> Markup {
+    let ring = html! {
+        @if point.ringed { circle class="ring" cx=(place(x)) cy=(place(y)) r="9" {} }
+    };
     if !with_words {
         // The same words stand in the other drawing of the figure, in the same order.
-        return marker(line.style, x, y, point.hollow);
+        return html! { (marker(line.style, x, y, point.hollow)) (ring) };
     }
     html! {
         use class=[point.hollow.then_some("hollow")] href=(line.style.marker()) x=(place(x)) y=(place(y)) {
             title { (line.name) "\n" (point.label) ": " (point.text) " " (lines.y.unit) }
         }
+        (ring)
     }
 }
 

@@ -4,6 +4,7 @@
 mod arrivals;
 mod buffers;
 mod cell;
+mod knee;
 mod model;
 mod pattern;
 mod payload;
@@ -19,9 +20,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use arrivals::Arrivals;
+pub use arrivals::{Arrivals, MOST_CALLS_PER_SECOND};
 pub use buffers::{BufferError, BufferSpec, Buffers, Category, MOST_BUFFERS, Scheme};
 pub use cell::{Cell, DEFAULT_REPLY, display_size};
+pub use knee::{KneeFigure, KneeRule, KneeRuleError};
 pub use model::{LARGEST_MODEL_FILE, MOST_TENSORS, Model, ModelError, Tensor};
 pub use pattern::{MOST_ROLES, Pattern, Roles};
 pub use payload::Payload;
@@ -53,6 +55,9 @@ pub struct Plan {
     pub precision: Option<Precision>,
     /// Time for all of it, set-up and warm-up included; it is shared out among the cells.
     pub budget: Option<Duration>,
+    /// Whether rates are searched for in the cells of calls that have none, and by which rule their knee is
+    /// told.
+    pub search: Option<KneeRule>,
 }
 
 impl Plan {
@@ -106,8 +111,9 @@ impl Plan {
             }
         }
         let (transports, sweep) = (transports.to_vec(), Sweep::default());
-        let (precision, budget) = (None, None);
-        Self { cells, transports, sweep, stop, rounds: rounds.max(1), seed, precision, budget }
+        let (precision, budget, search) = (None, None, None);
+        let rounds = rounds.max(1);
+        Self { cells, transports, sweep, stop, rounds, seed, precision, budget, search }
     }
 
     /// The same with each cell in all variants of `sweep`, side by side.

@@ -250,6 +250,13 @@ impl Variant {
         self.0.iter().map(|(&axis, value)| (axis, value))
     }
 
+    /// The same without a value on `axis`.
+    #[must_use]
+    pub fn without(mut self, axis: Axis) -> Self {
+        self.0.remove(&axis);
+        self
+    }
+
     /// The same with a value on one axis more.
     #[must_use]
     pub fn with(mut self, axis: Axis, value: Value) -> Self {

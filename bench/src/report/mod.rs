@@ -3,6 +3,7 @@
 mod column;
 mod csv;
 mod file;
+mod knees;
 mod long;
 mod notes;
 pub(crate) mod number;
@@ -33,9 +34,9 @@ pub use scaling::{
 pub(crate) use scaling::{COST_HEAD, COST_NOTE, cost_rows, words as model_words};
 pub use schema::{
     Absent, AdviceRecord, CellRecord, CellSettings, CopyRate, Counters, CpuCost, Document,
-    DriftRecord, Environment, EstimateRecord, HistogramRecord, Latency, LatencyKind, LatencySplit,
-    LoadRecord, Loss, Memory, MemoryCopy, Path, PathKind, PayloadCheck, PlanRecord, Proof,
-    RoundRecord, SCHEMA, Side, Status, Stopped, StoppedBy, Throughput,
+    DriftRecord, Environment, EstimateRecord, HistogramRecord, KneeRecord, Latency, LatencyKind,
+    LatencySplit, LoadRecord, Loss, Memory, MemoryCopy, Path, PathKind, PayloadCheck, PlanRecord,
+    Proof, RoundRecord, SCHEMA, Side, Status, Stopped, StoppedBy, Throughput,
 };
 pub use table::{markdown, table};
 pub use tcp::{Spread, TcpRecord, TcpSide};

@@ -6,6 +6,7 @@ use std::{collections::HashMap, fmt::Write as _};
 use super::{
     CellRecord, Counters, Document, ModelRecord, Path, PathKind, Status, StoppedBy,
     column::{Column, Columns},
+    knees::verdicts,
     number::figure,
     plain::plain,
     scaling::{few_words, model, words},
@@ -31,7 +32,7 @@ fn notes_with(document: &Document, words: fn(&ModelRecord) -> Vec<String>) -> St
     text.push_str(&ways_of(document, &columns));
     text.push_str(&processors(document));
     text.push_str(&absences(document, &columns));
-    for line in tuned(document).chain(precision(document)) {
+    for line in verdicts(document).chain(tuned(document)).chain(precision(document)) {
         let _ = writeln!(text, "{line}");
     }
     for warning in &document.warnings {

@@ -365,6 +365,7 @@ mod tests {
             drift: None,
             advice: Vec::new(),
             model: None,
+            knees: Vec::new(),
             cells,
         }
     }

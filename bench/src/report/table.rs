@@ -10,13 +10,14 @@ use self::{
     figures::shown,
     rows::{Face, rows_of_sizes, rows_of_variants},
 };
-use super::{CellRecord, Document, column::Columns, notes::notes, phases::phases};
+use super::{CellRecord, Document, column::Columns, knees::knees, notes::notes, phases::phases};
 use crate::plan::{Pattern, display_bytes};
 
 /// The table as text, with what a reader must know about each column under it.
 #[must_use]
 pub fn table(document: &Document) -> String {
     let mut text = tables(document, Face::Plain);
+    text.push_str(&knees(document));
     text.push_str(&phases(document));
     text.push_str(&notes(document));
     text
@@ -26,7 +27,11 @@ pub fn table(document: &Document) -> String {
 #[must_use]
 pub fn markdown(document: &Document) -> String {
     let mut text = tables(document, Face::Markdown);
-    for (title, lines) in [("phases", phases(document)), ("notes", notes(document))] {
+    for (title, lines) in [
+        ("latency against offered rate", knees(document)),
+        ("phases", phases(document)),
+        ("notes", notes(document)),
+    ] {
         if !lines.is_empty() {
             // Fenced, since names and reasons in it may be anything.
             let _ = writeln!(
@@ -42,7 +47,10 @@ pub fn markdown(document: &Document) -> String {
 fn tables(document: &Document, face: Face) -> String {
     let mut text = String::new();
     for &pattern in &document.plan.patterns {
-        let cells: Vec<_> = document.cells.iter().filter(|cell| cell.pattern == pattern).collect();
+        // What was searched for has a table of its own.
+        let is_searched = |cell: &CellRecord| document.knees.iter().any(|knee| knee.has(cell));
+        let cells = document.cells.iter().filter(|cell| cell.pattern == pattern);
+        let cells: Vec<_> = cells.filter(|cell| !is_searched(cell)).collect();
         let columns = Columns::of(document, &cells);
         let shown_widths = cells.iter().map(|cell| shown(cell).len()).max();
         let figure = widest(pattern).max(shown_widths.unwrap_or(0));
@@ -99,6 +107,7 @@ fn title(document: &Document, pattern: Pattern) -> String {
         }
     };
     let open = match document.cells.iter().any(|cell| cell.load.is_some()) {
+        true if !document.knees.is_empty() => "; the closed loops of --rate search",
         true => "; of rate=N from when it was to begin (!: the rate was not sustained)",
         false => "",
     };
@@ -257,6 +266,7 @@ mod tests {
             drift: None,
             advice: Vec::new(),
             model: None,
+            knees: Vec::new(),
             cells,
         }
     }

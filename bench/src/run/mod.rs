@@ -8,6 +8,7 @@ mod measure;
 mod overload;
 mod pace;
 mod phases;
+mod search;
 mod tally;
 mod trace;
 mod trouble;
@@ -24,6 +25,7 @@ use overload::overloads;
 use pace::Pace;
 pub use pace::estimate;
 use phases::unmarked;
+use search::Search;
 use tally::{Tally, stopped as stopped_by};
 use thiserror::Error;
 pub use trace::Trace;
@@ -111,7 +113,7 @@ pub fn run<C: Clock + Clone + Send + Sync + 'static>(
     if let Err(RunError::Output(_)) = ended {
         return ended;
     }
-    document.warnings.extend(unmarked(&plan.cells, &document.cells, &initiating.variants));
+    document.warnings.extend(unmarked(&document.cells, &initiating.variants));
     document.model = model(document);
     document.advice = advice(&document.cells, &initiating.here, &initiating.there);
     // A device or pipe is written once, at the end, so it needs the document also when it was cut.
@@ -134,108 +136,160 @@ pub fn carry_out(
     file: Option<&ResultFile>,
     progress: &mut impl Progress,
 ) -> Result<(), RunError> {
-    let mut tallies: Vec<Tally> = plan.cells.iter().map(|_| Tally::default()).collect();
     document.cells = unmeasured(plan, "the run ended before its turn");
-    let (mut order, mut pace) = (Order::new(plan), Pace::new(plan));
-    let start = measuring.now();
-    let mut written = Instant::now();
-    let mut ended = Ok(());
-    let mut index = 0;
-    let mut lacks = false;
-    // Operations under way in closed loops, by cell.
-    let mut depths = vec![None; plan.cells.len()];
-    'rounds: while pace.begin_round(since(measuring, start)) {
-        if let Some(lacking) = pace.lacking(since(measuring, start)).filter(|_| !lacks) {
-            lacks = true;
-            let warning = too_short(plan, &pace, lacking);
-            progress.warn(&warning);
-            document.warnings.push(warning);
-        }
-        for cell in order.next_round() {
-            let (Some(planned), Some(tally), Some(record)) =
-                (plan.cells.get(cell), tallies.get_mut(cell), document.cells.get_mut(cell))
-            else {
-                continue;
-            };
-            if pace.is_over(cell) {
-                continue;
-            }
-            let (began, round) = (since(measuring, start), pace.round());
-            let turn = pace.turn(began);
-            let task = Task {
-                stop: turn.stop,
-                least_messages: turn.least_messages,
-                warm_up: rules.warm_up,
-                patience: Patience(rules.patience),
-            };
-            let mut slice = measuring.slice(planned, task, plan.seed ^ u64::from(round));
-            progress.begin(&Beginning {
-                slice: index,
-                of: index + pace.slices_left(),
-                cell: &slice.cell,
-                so_far: record,
-                left: pace.left(began),
-            });
-            index += 1;
-            let measured = measuring.measure(cell, &mut slice);
-            if let Some(depth) = depths.get_mut(cell) {
-                *depth = under_way(&slice);
-            }
-            let stopped = match &measured {
-                Err(SliceError::Stopped(reason)) => Some(reason.clone()),
-                _ => None,
-            };
-            let timed = measured.as_ref().ok().map(pace::timed);
-            if let Ok(SliceRecord { phases: Some(phases), .. }) = &measured {
-                progress.marked(&slice.cell, round, phases);
-            }
-            tally.add(record, planned, (round, &slice), measured);
-            let took = since(measuring, start).saturating_sub(began);
-            if let Some(by) = pace.measured(cell, turn, took, timed, record)
-                && plan.precision.is_some()
-            {
-                stopped_by(record, by);
-            }
-            if pace.is_over(cell) {
-                // Nothing is added any more.
-                *tally = Tally::default();
-                progress.cell_done(record);
-            }
-            // Not after each slice: of a plan of thousands of cells, writing would take longer than measuring.
-            if let Some(file) = file.filter(|_| written.elapsed() >= LONGEST_UNWRITTEN) {
-                file.write(document)?;
-                written = Instant::now();
-            }
-            ended = match stopped {
-                Some(StopReason::PeerLost(how)) => Err(RunError::PeerLost(how)),
-                Some(StopReason::Interrupted | StopReason::Finished) => Err(RunError::Interrupted),
-                Some(StopReason::DeviceLost(_)) | None => continue,
-            };
-            break 'rounds;
-        }
-        pace.end_round();
-    }
-    if ended.is_ok() && plan.precision.is_some() {
-        // A budget that was spent before their next round.
-        for (cell, record) in document.cells.iter_mut().enumerate() {
-            if !pace.is_over(cell) {
-                stopped_by(record, StoppedBy::Budget);
-                progress.cell_done(record);
-            }
+    let mut run = Run {
+        rules,
+        start: measuring.now(),
+        written: Instant::now(),
+        slices: 0,
+        depths: Vec::new(),
+    };
+    let mut search = Search::of(plan);
+    let mut ended = run.stage(plan, 0, measuring, document, file, progress);
+    if let Some(search) = &mut search {
+        while ended.is_ok()
+            && let Some(next) = search.next(plan, &document.cells)
+        {
+            let first = document.cells.len();
+            document.cells.extend(unmeasured(&next, "the run ended before its turn"));
+            ended = run.stage(&next, first, measuring, document, file, progress);
         }
     }
-    document.measured_s = Some(since(measuring, start).as_secs_f64());
-    for (record, depth) in document.cells.iter_mut().zip(depths) {
+    if let Err(RunError::Output(_)) = ended {
+        return ended;
+    }
+    document.measured_s = Some(since(measuring, run.start).as_secs_f64());
+    for (record, depth) in document.cells.iter_mut().zip(run.depths) {
         record.line_bytes_per_s = measuring.line(record);
         record.failed_checks = checks::failed(record, depth, record.line_bytes_per_s);
+    }
+    if let Some(search) = search {
+        document.knees = search.knees(&document.cells);
+        search.sort(&mut document.cells);
     }
     document.drift = drift(&document.cells);
     document.warnings.extend(failures(&document.cells));
     document.warnings.extend(unsteady(&document.cells));
     document.warnings.extend(document.drift.as_ref().and_then(drifted));
     document.warnings.extend(troubles(&document.cells));
-    document.warnings.extend(overloads(&document.cells));
+    document.warnings.extend(overloads(document));
     ended
+}
+
+/// What goes on from one plan of a run to the next.
+struct Run {
+    rules: Rules,
+    start: u64,
+    written: Instant,
+    /// Slices so far.
+    slices: usize,
+    /// Operations under way in closed loops, by cell of the document.
+    depths: Vec<Option<u64>>,
+}
+
+impl Run {
+    /// Measures the cells of `plan`, whose records are those of the document from `first` on.
+    fn stage(
+        &mut self,
+        plan: &Plan,
+        first: usize,
+        measuring: &mut impl Measuring,
+        document: &mut Document,
+        file: Option<&ResultFile>,
+        progress: &mut impl Progress,
+    ) -> Result<(), RunError> {
+        let (rules, start) = (self.rules, self.start);
+        let mut tallies: Vec<Tally> = plan.cells.iter().map(|_| Tally::default()).collect();
+        let (mut order, mut pace) = (Order::new(plan), Pace::new(plan));
+        let mut ended = Ok(());
+        let mut lacks = false;
+        self.depths.resize(first + plan.cells.len(), None);
+        'rounds: while pace.begin_round(since(measuring, start)) {
+            if let Some(lacking) = pace.lacking(since(measuring, start)).filter(|_| !lacks) {
+                lacks = true;
+                let warning = too_short(plan, &pace, lacking);
+                progress.warn(&warning);
+                document.warnings.push(warning);
+            }
+            for cell in order.next_round() {
+                let (Some(planned), Some(tally), Some(record)) = (
+                    plan.cells.get(cell),
+                    tallies.get_mut(cell),
+                    document.cells.get_mut(first + cell),
+                ) else {
+                    continue;
+                };
+                if pace.is_over(cell) {
+                    continue;
+                }
+                let (began, round) = (since(measuring, start), pace.round());
+                let turn = pace.turn(began);
+                let task = Task {
+                    stop: turn.stop,
+                    least_messages: turn.least_messages,
+                    warm_up: rules.warm_up,
+                    patience: Patience(rules.patience),
+                };
+                let mut slice = measuring.slice(planned, task, plan.seed ^ u64::from(round));
+                progress.begin(&Beginning {
+                    slice: self.slices,
+                    of: self.slices + pace.slices_left(),
+                    cell: &slice.cell,
+                    so_far: record,
+                    left: pace.left(began),
+                });
+                self.slices += 1;
+                let measured = measuring.measure(first + cell, &mut slice);
+                if let Some(depth) = self.depths.get_mut(first + cell) {
+                    *depth = under_way(&slice);
+                }
+                let stopped = match &measured {
+                    Err(SliceError::Stopped(reason)) => Some(reason.clone()),
+                    _ => None,
+                };
+                let timed = measured.as_ref().ok().map(pace::timed);
+                if let Ok(SliceRecord { phases: Some(phases), .. }) = &measured {
+                    progress.marked(&slice.cell, round, phases);
+                }
+                tally.add(record, planned, (round, &slice), measured);
+                let took = since(measuring, start).saturating_sub(began);
+                if let Some(by) = pace.measured(cell, turn, took, timed, record)
+                    && plan.precision.is_some()
+                {
+                    stopped_by(record, by);
+                }
+                if pace.is_over(cell) {
+                    // Nothing is added any more.
+                    *tally = Tally::default();
+                    progress.cell_done(record);
+                }
+                // Not after each slice: of a plan of thousands of cells, writing would take longer than measuring.
+                if let Some(file) = file.filter(|_| self.written.elapsed() >= LONGEST_UNWRITTEN) {
+                    file.write(document)?;
+                    self.written = Instant::now();
+                }
+                ended = match stopped {
+                    Some(StopReason::PeerLost(how)) => Err(RunError::PeerLost(how)),
+                    Some(StopReason::Interrupted | StopReason::Finished) => {
+                        Err(RunError::Interrupted)
+                    }
+                    Some(StopReason::DeviceLost(_)) | None => continue,
+                };
+                break 'rounds;
+            }
+            pace.end_round();
+        }
+        if ended.is_ok() && plan.precision.is_some() {
+            // A budget that was spent before their next round.
+            for (cell, record) in document.cells.iter_mut().skip(first).enumerate() {
+                if !pace.is_over(cell) {
+                    stopped_by(record, StoppedBy::Budget);
+                    progress.cell_done(record);
+                }
+            }
+        }
+        ended
+    }
 }
 
 /// A budget that does not suffice.

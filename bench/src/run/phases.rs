@@ -1,7 +1,6 @@
 //! The phases of a cell's marked calls, added up over its rounds.
 
 use crate::{
-    plan::Cell,
     report::{
         CellRecord, PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, Status, WireAndPeer,
     },
@@ -21,13 +20,9 @@ pub(super) struct PhaseTally {
 
 /// A warning if there are cells whose calls were to be marked, and none was. `planned` are those of which
 /// `cells` are the records.
-pub(super) fn unmarked(
-    planned: &[Cell],
-    cells: &[CellRecord],
-    variants: &Variants,
-) -> Option<String> {
-    let asked = planned.iter().zip(cells).filter_map(|(cell, record)| {
-        let one_in = variants.of(&cell.variant).phases?;
+pub(super) fn unmarked(cells: &[CellRecord], variants: &Variants) -> Option<String> {
+    let asked = cells.iter().filter_map(|record| {
+        let one_in = variants.of(&record.variant).phases?;
         (record.status == Status::Measured).then_some((one_in, record))
     });
     let (without, with): (Vec<_>, Vec<_>) = asked.partition(|(_, cell)| cell.phases.is_none());

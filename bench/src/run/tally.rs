@@ -22,6 +22,8 @@ pub(super) struct Tally {
     round_trips: Packed,
     // How an open loop's load was borne.
     borne: Option<Borne>,
+    // Rounds in which it was not.
+    overloaded: u64,
     // Waits by time stamps, and how far off they may be.
     split: Option<(Packed, u64)>,
     // What the assignments of each step took.
@@ -102,6 +104,7 @@ impl Tally {
         self.elapsed += measured.elapsed;
         record.throughput = self.throughput(cell);
         let measured = self.add_times(record, cell, measured);
+        self.overloaded += u64::from(measured.borne.is_some_and(|borne| borne.overloaded));
         match (&mut self.borne, measured.borne) {
             (Some(all), Some(slice)) => all.then(slice),
             (none, slice) => *none = slice,
@@ -213,6 +216,7 @@ impl Tally {
             held_back: borne.held_back,
             given_up: borne.given_up,
             sustained: !borne.overloaded,
+            rounds_not_sustained: self.overloaded,
         })
     }
 

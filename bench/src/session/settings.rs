@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    plan::{Arrivals, Axis, Cell, Pattern, TransportName, Variant, default_depth, open_bound},
+    plan::{
+        Arrivals, Axis, Cell, Pattern, TransportName, Value, Variant, default_depth, open_bound,
+    },
     transport::{
         VerbsSettings,
         grpc::{GrpcSettings, RuntimeKind},
@@ -38,7 +40,12 @@ impl Settings {
     #[must_use]
     pub fn offered(&self, cell: &Cell) -> Option<(u64, Arrivals)> {
         let touched = Axis::Rate.touches(&cell.transport, cell.pattern);
-        self.rate.filter(|_| touched).map(|rate| (rate, self.arrivals))
+        // One that was searched for is the cell's alone.
+        let rate = match cell.variant.get(Axis::Rate) {
+            Some(Value::Number(rate)) => Some(*rate),
+            _ => self.rate,
+        };
+        rate.filter(|_| touched).map(|rate| (rate, self.arrivals))
     }
 
     /// Messages in flight in `cell`.
@@ -146,10 +153,14 @@ impl Variants {
         Self { run, own }
     }
 
-    /// The settings of `variant`.
+    /// The settings of `variant`: where its rate was searched for, those of the same without a rate.
     #[must_use]
     pub fn of(&self, variant: &Variant) -> &Settings {
-        self.own.get(variant).unwrap_or(&self.run)
+        let searched = || match variant.get(Axis::Rate) {
+            Some(_) => self.own.get(&variant.clone().without(Axis::Rate)),
+            None => None,
+        };
+        self.own.get(variant).or_else(searched).unwrap_or(&self.run)
     }
 
     /// All of them, those of the run first.
@@ -166,7 +177,6 @@ impl Variants {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Value;
 
     fn settings(depth: Option<u32>, post_list: u32) -> Settings {
         let verbs = VerbsSettings { post_list, ..VerbsSettings::default() };

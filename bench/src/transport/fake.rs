@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::{Completed, Initiator, Operation, Patience, Received, TransportError};
-use crate::clock::VirtualClock;
+use crate::clock::{Clock as _, VirtualClock};
 
 /// What the next operation does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,5 +89,85 @@ impl Initiator for FakeInitiator {
             bytes: self.submitted * self.size,
             ..Received::default()
         })
+    }
+}
+
+/// A server of calls that takes the same time for each: one after the other, or all at once.
+#[derive(Debug)]
+pub struct FakeServer {
+    clock: VirtualClock,
+    depth: usize,
+    service: u64,
+    // What a look costs, so that time goes on.
+    look: u64,
+    /// From when until when it stands still, in nanoseconds.
+    pub stall: (u64, u64),
+    /// Whether calls are served beside one another, so that there is no load that is too much.
+    pub parallel: bool,
+    is_free: u64,
+    under_way: VecDeque<(u64, u64)>,
+}
+
+impl FakeServer {
+    /// A server that takes `service` nanoseconds for a call, of which `depth` may be under way; a look at it
+    /// takes `look` nanoseconds.
+    #[must_use]
+    pub fn new(clock: &VirtualClock, depth: usize, service: u64, look: u64) -> Self {
+        Self {
+            clock: clock.clone(),
+            depth,
+            service,
+            look,
+            stall: (0, 0),
+            parallel: false,
+            is_free: 0,
+            under_way: VecDeque::new(),
+        }
+    }
+
+    /// The clock that it moves.
+    #[must_use]
+    pub fn clock(&self) -> &VirtualClock {
+        &self.clock
+    }
+}
+
+impl Initiator for FakeServer {
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
+        let now = self.clock.now();
+        let mut begins = if self.parallel { now } else { now.max(self.is_free) };
+        if (self.stall.0..self.stall.1).contains(&begins) {
+            begins = self.stall.1;
+        }
+        self.is_free = begins + self.service;
+        self.under_way.push_back((operation.token, self.is_free));
+        Ok(())
+    }
+
+    fn complete(&mut self, _: Patience, done: &mut Completed) -> Result<(), TransportError> {
+        if let Some(&(_, ends)) = self.under_way.front() {
+            self.clock.advance(ends.saturating_sub(self.clock.now()));
+        }
+        self.reap(done)
+    }
+
+    fn reap(&mut self, done: &mut Completed) -> Result<(), TransportError> {
+        self.clock.advance(self.look);
+        while let Some(&(token, ends)) = self.under_way.front()
+            && ends <= self.clock.now()
+            && done.room() > 0
+        {
+            done.push(token);
+            self.under_way.pop_front();
+        }
+        Ok(())
+    }
+
+    fn confirm(&mut self, _: Patience) -> Result<Received, TransportError> {
+        Ok(Received::default())
     }
 }

@@ -143,6 +143,18 @@ fn a_load_is_drawn_with_what_was_not_sustained() {
     holds(&page, &["in 1 cells the load that was offered was not sustained"]);
 }
 
+#[test]
+fn the_knee_of_a_search_has_a_ring() {
+    let folder = Folder::new();
+    let options = "--pattern calls --transport tcp@loopback -s 64 -D 0.1s --rate search";
+    let result = folder.measure("knee.json", options);
+    let page = folder.page(&[&result], "");
+    holds(
+        &page,
+        &["class=\"ring\"", "; the knee", "Rings: the knee, the highest rate that was sustained"],
+    );
+}
+
 /// A document, all of whose words and numbers somebody else chose.
 fn hostile() -> Value {
     let evil =

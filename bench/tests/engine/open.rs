@@ -2,83 +2,33 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use fabricbench::{
-    clock::{Clock as _, VirtualClock},
+    clock::VirtualClock,
     engine::{EngineError, Offered, OpenRecord, measure_calls, measure_open},
     plan::{Arrivals, Stop},
     stats::Histogram,
-    transport::{Completed, Initiator, Operation, Patience, Received, TransportError},
+    transport::fake::FakeServer,
 };
 
 use super::task;
 
-/// A server that takes `service` for each call, and stands still from `stall.0` to `stall.1`. Looking at
-/// it takes 1 us, so that time goes on.
-struct OneByOne {
-    clock: VirtualClock,
-    depth: usize,
-    service: u64,
-    stall: (u64, u64),
-    is_free: u64,
-    under_way: VecDeque<(u64, u64)>,
-}
-
+/// Nanoseconds of a look at the server.
 const LOOK: u64 = 1_000;
 
-impl OneByOne {
-    fn new(clock: &VirtualClock, depth: usize, service: u64, stall: (u64, u64)) -> Self {
-        let clock = clock.clone();
-        Self { clock, depth, service, stall, is_free: 0, under_way: VecDeque::new() }
-    }
-}
-
-impl Initiator for OneByOne {
-    fn depth(&self) -> usize {
-        self.depth
-    }
-
-    fn submit(&mut self, operation: Operation) -> Result<(), TransportError> {
-        let mut begins = self.clock.now().max(self.is_free);
-        if (self.stall.0..self.stall.1).contains(&begins) {
-            begins = self.stall.1;
-        }
-        self.is_free = begins + self.service;
-        self.under_way.push_back((operation.token, self.is_free));
-        Ok(())
-    }
-
-    fn complete(&mut self, _: Patience, done: &mut Completed) -> Result<(), TransportError> {
-        if let Some(&(_, ends)) = self.under_way.front() {
-            self.clock.advance(ends.saturating_sub(self.clock.now()));
-        }
-        self.reap(done)
-    }
-
-    fn reap(&mut self, done: &mut Completed) -> Result<(), TransportError> {
-        self.clock.advance(LOOK);
-        while let Some(&(token, ends)) = self.under_way.front()
-            && ends <= self.clock.now()
-            && done.room() > 0
-        {
-            done.push(token);
-            self.under_way.pop_front();
-        }
-        Ok(())
-    }
-
-    fn confirm(&mut self, _: Patience) -> Result<Received, TransportError> {
-        Ok(Received::default())
-    }
+fn one_by_one(clock: &VirtualClock, depth: usize, service: u64, stall: (u64, u64)) -> FakeServer {
+    let mut server = FakeServer::new(clock, depth, service, LOOK);
+    server.stall = stall;
+    server
 }
 
 fn offered(rate: f64, arrivals: Arrivals) -> Offered {
     Offered { rate, arrivals, phase: 0.0, seed: 1 }
 }
 
-fn open(mut server: OneByOne, rate: f64, stop: Stop) -> (OpenRecord, Histogram) {
-    let (clock, mut histogram) = (server.clock.clone(), Histogram::new());
+fn open(mut server: FakeServer, rate: f64, stop: Stop) -> (OpenRecord, Histogram) {
+    let (clock, mut histogram) = (server.clock().clone(), Histogram::new());
     let constant = offered(rate, Arrivals::Constant);
     let record =
         measure_open(&mut server, &clock, &task(stop), constant, &mut histogram, || {}).unwrap();
@@ -102,7 +52,7 @@ fn methodology_5_a_server_that_stands_still_for_a_second_is_seen_by_all_calls_of
     let stop = Stop::Messages(8000);
     let stall = (2 * SECOND, 3 * SECOND);
     let clock = VirtualClock::default();
-    let (record, histogram) = open(OneByOne::new(&clock, 4096, 100_000, stall), 1000.0, stop);
+    let (record, histogram) = open(one_by_one(&clock, 4096, 100_000, stall), 1000.0, stop);
     assert_eq!((record.timed, histogram.len(), record.borne.held_back), (8000, 8000, 0));
     // The last 50 ms of that second waited less, and those made while the rest was worked off longer.
     let late_open = late(&histogram);
@@ -110,7 +60,7 @@ fn methodology_5_a_server_that_stands_still_for_a_second_is_seen_by_all_calls_of
     assert!(histogram.max().unwrap() >= SECOND - 1_000_000 && !record.borne.overloaded);
 
     let clock = VirtualClock::default();
-    let mut closed = OneByOne::new(&clock, 1, 1_000_000, stall);
+    let mut closed = one_by_one(&clock, 1, 1_000_000, stall);
     let mut histogram = Histogram::new();
     measure_calls(&mut closed, &clock, &task(stop), &mut histogram, || {}).unwrap();
     assert_eq!(late(&histogram), 0, "one of 8,000 is less than a thousandth");
@@ -126,7 +76,7 @@ fn no_rate_is_above_the_one_that_is_offered() {
             Stop::After(Duration::from_secs_f64(0.95 * calls as f64 / rate)),
         ] {
             let clock = VirtualClock::default();
-            let (record, _) = open(OneByOne::new(&clock, 16, 100_000, (0, 0)), rate, stop);
+            let (record, _) = open(one_by_one(&clock, 16, 100_000, (0, 0)), rate, stop);
             let achieved = record.timed as f64 * 1e9 / record.elapsed as f64;
             assert!(
                 record.timed > 0 && achieved <= rate && achieved > 0.999 * rate,
@@ -135,7 +85,7 @@ fn no_rate_is_above_the_one_that_is_offered() {
         }
     }
     let clock = VirtualClock::default();
-    let mut server = OneByOne::new(&clock, 16, 100_000, (0, 0));
+    let mut server = one_by_one(&clock, 16, 100_000, (0, 0));
     let third = Offered { phase: 0.75, ..offered(10.0, Arrivals::Constant) };
     let mut histogram = Histogram::new();
     let task = task(Stop::Messages(5));
@@ -148,7 +98,7 @@ fn no_rate_is_above_the_one_that_is_offered() {
 fn the_bound_hides_no_waiting() {
     let stall = (2 * SECOND, 3 * SECOND);
     let clock = VirtualClock::default();
-    let server = OneByOne::new(&clock, 16, 100_000, stall);
+    let server = one_by_one(&clock, 16, 100_000, stall);
     let (record, histogram) = open(server, 1000.0, Stop::Messages(8000));
     assert_eq!((record.borne.bound, record.borne.most_in_flight), (16, 16));
     assert!((950..=1150).contains(&late(&histogram)), "{}", late(&histogram));
@@ -161,7 +111,7 @@ fn a_load_that_is_too_much_is_given_up_and_said_so() {
     let clock = VirtualClock::default();
     // 10,000 a second can be served.
     let stop = Stop::After(Duration::from_secs(1));
-    let server = OneByOne::new(&clock, 64, 100_000, (0, 0));
+    let server = one_by_one(&clock, 64, 100_000, (0, 0));
     let (record, _) = open(server, 30_000.0, stop);
     assert!(record.borne.overloaded && record.borne.given_up > 5_000, "{:?}", record.borne);
     assert!(record.elapsed < 2 * SECOND + 100 * 100_000, "{record:?}");
@@ -169,7 +119,7 @@ fn a_load_that_is_too_much_is_given_up_and_said_so() {
 
     // The same without a bound that holds it back: what piled up shows at the end.
     let clock = VirtualClock::default();
-    let server = OneByOne::new(&clock, 60_000, 100_000, (0, 0));
+    let server = one_by_one(&clock, 60_000, 100_000, (0, 0));
     let (record, _) = open(server, 12_000.0, stop);
     assert_eq!((record.borne.held_back, record.borne.given_up), (0, 0));
     assert!(record.borne.overloaded, "{record:?}");
@@ -179,7 +129,7 @@ fn a_load_that_is_too_much_is_given_up_and_said_so() {
 fn a_load_that_is_borne_takes_its_time_and_its_number() {
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         let clock = VirtualClock::default();
-        let mut server = OneByOne::new(&clock, 1024, 100_000, (0, 0));
+        let mut server = one_by_one(&clock, 1024, 100_000, (0, 0));
         let mut histogram = Histogram::new();
         let stop = Stop::After(Duration::from_secs(20));
         let load = offered(1000.0, arrivals);
@@ -201,7 +151,7 @@ fn a_load_that_is_borne_takes_its_time_and_its_number() {
 #[test]
 fn an_answer_that_never_comes_ends_the_loop() {
     let clock = VirtualClock::default();
-    let mut server = OneByOne::new(&clock, 8, 100_000, (SECOND, u64::MAX / 2));
+    let mut server = one_by_one(&clock, 8, 100_000, (SECOND, u64::MAX / 2));
     let stop = Stop::Messages(5000);
     let load = offered(1000.0, Arrivals::Constant);
     let ended = measure_open(&mut server, &clock, &task(stop), load, &mut Histogram::new(), || {})

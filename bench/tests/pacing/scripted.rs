@@ -109,42 +109,48 @@ impl<F: FnMut(&Slice, u64, &mut Random) -> Times> Measuring for Scripted<F> {
                 (record.warm_up, record.timed, record.elapsed)
             }
         };
-        let path = Path {
-            kind: PathKind::Loopback,
-            device: None,
-            port: None,
-            interface: Some("lo".to_owned()),
-            emulated: false,
-            backing: None,
-            address: None,
-            mtu: None,
-            chosen: None,
-        };
-        Ok(SliceRecord {
-            warm_up,
-            timed,
-            lost: 0,
-            returned: 0,
-            elapsed,
-            round_trips,
-            borne: None,
-            split: None,
-            assigned: None,
-            phases: None,
-            path: path.clone(),
-            peer_path: path,
-            counters: Counters::default(),
-            peer_counters: Counters::default(),
-            tcp: None,
-            cpu: CpuCost::default(),
-            memory: Memory::default(),
-            payload: PayloadCheck { verified_messages: 1, corrupt_messages: 0 },
-            settings: self.settings.clone(),
-        })
+        let counts = (warm_up, timed, elapsed);
+        Ok(SliceRecord { settings: self.settings.clone(), ..record(round_trips, counts) })
     }
 
     fn now(&self) -> u64 {
         self.clock.now()
+    }
+}
+
+/// What a slice found that measured these times: messages before, and timed ones, in so many nanoseconds.
+pub fn record(round_trips: Histogram, (warm_up, timed, elapsed): (u64, u64, u64)) -> SliceRecord {
+    let path = Path {
+        kind: PathKind::Loopback,
+        device: None,
+        port: None,
+        interface: Some("lo".to_owned()),
+        emulated: false,
+        backing: None,
+        address: None,
+        mtu: None,
+        chosen: None,
+    };
+    SliceRecord {
+        warm_up,
+        timed,
+        lost: 0,
+        returned: 0,
+        elapsed,
+        round_trips,
+        borne: None,
+        split: None,
+        assigned: None,
+        phases: None,
+        path: path.clone(),
+        peer_path: path,
+        counters: Counters::default(),
+        peer_counters: Counters::default(),
+        tcp: None,
+        cpu: CpuCost::default(),
+        memory: Memory::default(),
+        payload: PayloadCheck { verified_messages: 1, corrupt_messages: 0 },
+        settings: BTreeMap::new(),
     }
 }
 
@@ -216,6 +222,7 @@ pub fn into(
         drift: None,
         advice: Vec::new(),
         model: None,
+        knees: Vec::new(),
         cells: Vec::new(),
     };
     let rules =

@@ -78,3 +78,23 @@ fn calls_over_verbs_are_late_while_the_server_is_stopped() {
         assert!(number(&cell["load"]["most_in_flight"]) > 15.0, "{cell}");
     }
 }
+
+#[test]
+fn a_search_over_verbs_has_its_rates_and_what_they_show() {
+    let Some(_device) = device() else { return };
+    let server = server();
+    let options = "--transport verbs-write,verbs-send --pattern calls -s 64 --rate search --rounds 1 --timeout 30s";
+    let document = run(&server, options, 0);
+    document.cells().iter().for_each(measured);
+    let knees = document.0["knees"].as_array().unwrap();
+    assert_eq!(knees.len(), 2);
+    for knee in knees {
+        assert!(number(&knee["capacity_per_s"]) > 0.0 && knee["closed_depth"] == 128, "{knee}");
+        // What else runs beside the guest decides how much it bears.
+        assert!(knee["knee_per_s"].is_number() || knee["reason"].is_string(), "{knee}");
+        let rates = document.cells().iter();
+        let rates =
+            rates.filter(|cell| cell["transport"] == knee["transport"] && !cell["load"].is_null());
+        assert!(rates.count() >= 10, "{knee}");
+    }
+}

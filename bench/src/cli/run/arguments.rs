@@ -25,7 +25,10 @@ use crate::{
         progress::ProgressMode,
     },
     engine::WarmUp,
-    plan::{Arrivals, BufferSpec, Coalesce, MOST_ROLES, Pattern, Precision, Service, Sizes},
+    plan::{
+        Arrivals, BufferSpec, Coalesce, KneeRule, KneeRuleError, MOST_CALLS_PER_SECOND, MOST_ROLES,
+        Pattern, Precision, Service, Sizes,
+    },
     session::{Affinity, MOST_THREADS},
     transport::MOST_CONNECTIONS,
 };
@@ -97,9 +100,16 @@ pub(in crate::cli) struct RunArguments {
     /// Calls a second, over all threads and connections, that begin on a schedule whether or not those
     /// before them are answered (an open loop): of the pattern `calls`. Each is timed from when it was to
     /// begin. At most --depth are under way on a connection [default: 1024, and at most 64 MiB]
-    #[arg(long, value_name = "N", allow_negative_numbers = true,
-          value_parser = parse_calls_per_second)]
-    pub(super) rate: Option<u64>,
+    ///
+    /// `search`: measures the closed loop first, then offers shares of what that came to, and closes in on the
+    /// highest rate that is sustained and on the knee
+    #[arg(long, value_name = "N|search", allow_negative_numbers = true,
+          value_parser = parse_rate)]
+    pub(super) rate: Option<Rate>,
+    /// The rule for the knee of --rate search, FIGURE:TIMES: the highest rate at which p50, p99 or mean of a
+    /// call's time is at most so many times the least one [default: p50:2]
+    #[arg(long, value_name = "RULE", value_parser = parse_knee)]
+    pub(super) knee: Option<KneeRule>,
     /// How the calls of --rate follow one another [default: constant]
     #[arg(long, value_name = "KIND", value_enum)]
     pub(super) arrivals: Option<ArrivalsName>,
@@ -231,8 +241,24 @@ impl UsualTransports {
     };
 }
 
-/// More are beyond what a thread can begin.
-const MOST_CALLS_PER_SECOND: u64 = 100_000_000;
+/// What `--rate` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rate {
+    /// So many calls a second.
+    PerSecond(u64),
+    /// Those that show how much is borne.
+    Search,
+}
+
+impl Rate {
+    /// Calls a second, where they are given.
+    pub(super) fn per_second(self) -> Option<u64> {
+        match self {
+            Self::PerSecond(rate) => Some(rate),
+            Self::Search => None,
+        }
+    }
+}
 
 /// How calls follow one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -252,14 +278,19 @@ impl ArrivalsName {
     }
 }
 
-/// Calls a second.
-fn parse_calls_per_second(text: &str) -> Result<u64, String> {
+/// Calls a second, or `search`.
+fn parse_rate(text: &str) -> Result<Rate, String> {
     match text.parse() {
-        Ok(rate @ 1..=MOST_CALLS_PER_SECOND) => Ok(rate),
+        _ if text == "search" => Ok(Rate::Search),
+        Ok(rate @ 1..=MOST_CALLS_PER_SECOND) => Ok(Rate::PerSecond(rate)),
         _ => Err(format!(
-            "`{text}` is no whole number of calls a second from 1 to {MOST_CALLS_PER_SECOND}"
+            "`{text}` is no whole number of calls a second from 1 to {MOST_CALLS_PER_SECOND}, and not `search`"
         )),
     }
+}
+
+fn parse_knee(text: &str) -> Result<KneeRule, String> {
+    text.parse().map_err(|error: KneeRuleError| error.to_string())
 }
 
 /// What goes to standard output.

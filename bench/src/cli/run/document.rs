@@ -58,7 +58,9 @@ pub(super) fn plan_record(arguments: &RunArguments, plan: &Plan) -> PlanRecord {
         precision: plan.precision.map(Precision::share),
         budget_s: plan.budget.map(|budget| budget.as_secs_f64()),
         estimate: estimate(plan),
-        loop_kind: match plan.cells.iter().any(|cell| cell.variant.get(Axis::Rate).is_some()) {
+        loop_kind: match plan.search.is_some()
+            || plan.cells.iter().any(|cell| cell.variant.get(Axis::Rate).is_some())
+        {
             true => "open".to_owned(),
             false => "closed".to_owned(),
         },
@@ -70,6 +72,7 @@ pub(super) fn estimated(estimate: &EstimateRecord, plan: &Plan) -> String {
     let EstimateRecord { cells, rounds, slice_s, overhead_s, total_s } = estimate;
     let most = match plan.precision {
         Some(_) if plan.budget.is_none() => " at most",
+        None if plan.search.is_some() => " at most",
         _ => "",
     };
     format!(
@@ -98,6 +101,7 @@ pub(in crate::cli) fn document(arguments: &RunArguments, plan: &Plan, here: &Hos
         drift: None,
         advice: Vec::new(),
         model: None,
+        knees: Vec::new(),
         // For who finds the document of a process that was killed.
         cells: unmeasured(plan, "the run ended before it began"),
     }

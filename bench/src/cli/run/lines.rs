@@ -21,7 +21,8 @@ impl Lines {
     pub(super) fn begin(&self, document: &Document) -> Result<(), Failure> {
         let mut head = serde_json::to_value(document).map_err(Failure::error)?;
         if let Some(head) = head.as_object_mut() {
-            for of_the_end in ["cells", "complete", "warnings", "advice", "drift", "model"] {
+            for of_the_end in ["cells", "complete", "warnings", "advice", "drift", "model", "knees"]
+            {
                 head.remove(of_the_end);
             }
         }
@@ -51,6 +52,7 @@ impl Lines {
             "advice": document.advice,
             "drift": document.drift,
             "model": document.model,
+            "knees": document.knees,
         });
         line("end", &end)
     }

@@ -2,12 +2,16 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{RunArguments, arguments::ServiceName, tensors};
+use super::{
+    RunArguments,
+    arguments::{Rate, ServiceName},
+    tensors,
+};
 use crate::{
     cli::Failure,
     plan::{
-        Axis, Cell, Pattern, Plan, Roles, Service, Sizes, Stop, Sweep, TransportName, Value,
-        VerbsName,
+        Axis, Cell, KneeRule, Pattern, Plan, Roles, Service, Sizes, Stop, Sweep, TransportName,
+        Value, VerbsName,
     },
     session::Variants,
     stats::LEAST_ROUNDS,
@@ -68,6 +72,7 @@ pub(super) fn plan(
         .modelled(&tensors::models(arguments)?)
         .swept(sweep.clone());
     (plan.precision, plan.budget) = (arguments.precision, arguments.budget);
+    plan.search = search(arguments, &plan)?;
     // What a row is must stand in it, wherever it is shown.
     let yes = |is_given: bool| is_given.then(|| Value::Word("yes".to_owned()));
     for (axis, given) in [
@@ -75,7 +80,7 @@ pub(super) fn plan(
         (Axis::Tls, yes(arguments.grpc.tls)),
         (Axis::Assign, yes(arguments.grpc.assign)),
         (Axis::Coalesce, arguments.coalesce.as_ref().map(|given| Value::Word(given.to_string()))),
-        (Axis::Rate, arguments.rate.map(Value::Number)),
+        (Axis::Rate, arguments.rate.and_then(Rate::per_second).map(Value::Number)),
         (Axis::Arrivals, arguments.arrivals.map(|given| Value::Word(given.arrivals().to_string()))),
     ] {
         let Some(given) = given else { continue };
@@ -143,6 +148,30 @@ const MOST_PAIRS: u32 = 1024;
 /// Sizes when nobody says otherwise, and with `-a`.
 const USUAL_SIZES: &str = "2:8M:x4";
 const ALL_SIZES: &str = "2:8M:x2";
+
+/// By which rule knees are told, where rates are searched for.
+///
+/// # Errors
+/// A rule without a search, a search of nothing, or one within a budget.
+fn search(arguments: &RunArguments, plan: &Plan) -> Result<Option<KneeRule>, Failure> {
+    let refused = |why: &str| Err(Failure::Usage(why.to_owned()));
+    if arguments.rate != Some(Rate::Search) {
+        return match arguments.knee {
+            Some(_) => refused("--knee is the rule of --rate search; give that as well"),
+            None => Ok(None),
+        };
+    }
+    if arguments.budget.is_some() {
+        return refused(
+            "--rate search: how many rates it offers is not known beforehand, so that no --budget can be shared \
+             out; give -D, the time of each",
+        );
+    }
+    if !plan.cells.iter().any(|cell| Axis::Rate.touches(&cell.transport, cell.pattern)) {
+        return refused("--rate search: there are no calls to be offered; give --pattern calls");
+    }
+    Ok(Some(arguments.knee.unwrap_or_default()))
+}
 
 /// All sizes, and those of them that buffers (or one) share.
 ///

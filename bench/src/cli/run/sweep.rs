@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, ffi::OsString};
 
 use clap::{ArgAction, CommandFactory as _, Parser as _, parser::ValueSource};
 
-use super::{RunArguments, arguments::ArrivalsName};
+use super::{
+    RunArguments,
+    arguments::{ArrivalsName, Rate},
+};
 use crate::{
     cli::{Cli, Command, Failure, find_option, one_line},
     plan::{
@@ -156,7 +159,7 @@ fn settings(arguments: &RunArguments) -> Settings {
         threads: arguments.threads,
         connections: arguments.connections,
         phases: arguments.phases.0,
-        rate: arguments.rate,
+        rate: arguments.rate.and_then(Rate::per_second),
         arrivals: arguments.arrivals.map(ArrivalsName::arrivals).unwrap_or_default(),
         grpc: arguments.grpc.settings(),
         verbs: arguments.verbs.client(),

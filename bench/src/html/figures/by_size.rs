@@ -105,6 +105,7 @@ fn lines(series: &[Series<'_>], looks: &mut Looks<'_>, quantity: &Quantity<'_>) 
                 y: value.as_ref().map(|value| value.value),
                 interval: value.as_ref().and_then(|value| value.interval),
                 hollow: doubtful(cell),
+                ringed: false,
                 label: display_bytes(cell.size).to_string(),
                 text: value.map_or_else(|| status(cell), |value| words(cell, value.text)),
             });

@@ -156,7 +156,15 @@ fn drawn(distribution: &Distribution, kind: LatencyKind, unit: Unit, line: Line)
 }
 
 fn mark(x: f64, y: f64, label: &str, text: String) -> Point {
-    Point { x, y: Some(y), interval: None, hollow: false, label: label.to_owned(), text }
+    Point {
+        x,
+        y: Some(y),
+        interval: None,
+        hollow: false,
+        ringed: false,
+        label: label.to_owned(),
+        text,
+    }
 }
 
 /// No more vertices than are seen, evenly by `along`; the first and the last stay.

@@ -9,13 +9,18 @@ use crate::{
         figure::{Axis, Figure, Line, Lines, Plot, Point},
         scale::Kind,
         series::{Looks, Measured, Subject, label_without_rate},
+        source::Source,
     },
     plan::display_bytes,
-    report::{CellRecord, number::figure},
+    report::{CellRecord, KneeRecord, number::figure},
 };
 
 /// A figure for each size of `subject`, all of whose cells have a load.
-pub(super) fn load(subject: &Subject<'_>, looks: &mut Looks<'_>) -> Vec<Figure> {
+pub(super) fn load(
+    subject: &Subject<'_>,
+    looks: &mut Looks<'_>,
+    sources: &[Source],
+) -> Vec<Figure> {
     let mut sizes: Vec<(u64, String)> = Vec::new();
     for Measured { cell, .. } in &subject.cells {
         let size = (cell.size, cell.size_label());
@@ -29,17 +34,24 @@ pub(super) fn load(subject: &Subject<'_>, looks: &mut Looks<'_>) -> Vec<Figure> 
         let cells = cells
             .filter(|measured| measured.cell.size == *size && measured.cell.size_label() == *label);
         let part = Subject { cells: cells.collect(), ..Subject::like(subject) };
-        one(&part, looks, index, label)
+        one(&part, looks, sources, (index, label))
     };
     sizes.iter().enumerate().map(of).collect()
 }
 
-fn one(subject: &Subject<'_>, looks: &mut Looks<'_>, index: usize, size: &str) -> Figure {
+fn one(
+    subject: &Subject<'_>,
+    looks: &mut Looks<'_>,
+    sources: &[Source],
+    (index, size): (usize, &str),
+) -> Figure {
     let medians = subject.cells.iter().filter_map(|measured| measured.cell.latency.as_ref()?.p50);
     let unit = Unit::covering(medians);
     let lines = subject.series(label_without_rate).into_iter().map(|series| {
         let (name, style) = looks.of(&series.label, series.run);
-        let mut points: Vec<_> = series.cells.iter().filter_map(|cell| point(cell, unit)).collect();
+        let knees = sources.get(series.run).map_or(&[][..], |source| &source.document.knees);
+        let mut points: Vec<_> =
+            series.cells.iter().filter_map(|cell| point(cell, unit, knees)).collect();
         points.sort_by(|(one, _), (other, _)| one.x.total_cmp(&other.x));
         let thin = points.iter().filter_map(|(point, p99)| Some((point.x, (*p99)?))).collect();
         Line {
@@ -49,6 +61,17 @@ fn one(subject: &Subject<'_>, looks: &mut Looks<'_>, index: usize, size: &str) -
             thin,
             points: points.into_iter().map(|(point, _)| point).collect(),
         }
+    });
+    let rule = subject.cells.iter().find_map(|measured| {
+        let knees = &sources.get(measured.run)?.document.knees;
+        knees.iter().find(|knee| knee.has(measured.cell))
+    });
+    let rule = rule.map_or_else(String::new, |knee| {
+        format!(
+            " Rings: the knee, the highest rate that was sustained with a {} of at most {} times the least one.",
+            knee.figure,
+            figure(Some(knee.times))
+        )
     });
     let replies = subject
         .reply
@@ -74,7 +97,7 @@ fn one(subject: &Subject<'_>, looks: &mut Looks<'_>, index: usize, size: &str) -
             "Open loop: calls begin on a schedule, and each is timed from when it was to begin{replies}. \
              Marks: the median, with {}. Thin lines: the 99th percentile. Hollow \
              marks: the load was not sustained, and the time says how far the server fell behind, not how \
-             long a call takes.",
+             long a call takes.{rule}",
             intervals(subject),
         ),
         table: lines.table(),
@@ -83,7 +106,7 @@ fn one(subject: &Subject<'_>, looks: &mut Looks<'_>, index: usize, size: &str) -
 }
 
 /// A point of the line, and its 99th percentile.
-fn point(cell: &CellRecord, unit: Unit) -> Option<(Point, Option<f64>)> {
+fn point(cell: &CellRecord, unit: Unit, knees: &[KneeRecord]) -> Option<(Point, Option<f64>)> {
     let (latency, load) = (cell.latency.as_ref()?, cell.load.as_ref()?);
     let median = latency.p50?;
     let interval = interval(latency);
@@ -92,11 +115,17 @@ fn point(cell: &CellRecord, unit: Unit) -> Option<(Point, Option<f64>)> {
         let achieved = figure(load.achieved_per_s);
         text.push_str(&format!("; not sustained: {achieved}/s answered"));
     }
+    let is_knee = |knee: &KneeRecord| knee.knee_per_s == Some(load.offered_per_s) && knee.has(cell);
+    let ringed = knees.iter().any(is_knee);
+    if ringed {
+        text.push_str("; the knee");
+    }
     let point = Point {
         x: load.offered_per_s,
         y: Some(unit.of(median)),
         interval: interval.map(|ends| ends.map(|end| unit.of(end))),
         hollow: !load.sustained,
+        ringed,
         label: format!("{}/s", figure(Some(load.offered_per_s))),
         text,
     };

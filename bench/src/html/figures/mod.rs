@@ -57,7 +57,11 @@ pub(super) fn sections(sources: &[Source], options: &Options) -> Vec<Section> {
             each(&rates, |subject| throughput::throughput(subject, looks, options.line_rate)),
         ),
         distributions(sources, options, looks),
-        section("load", "Latency against load", each(&loads, |subject| load::load(subject, looks))),
+        section(
+            "load",
+            "Latency against load",
+            each(&loads, |subject| load::load(subject, looks, sources)),
+        ),
         section("cost", "Processor time", each(&costs, |subject| cost::costs(subject, looks))),
         section("tf-grpc", "TF-gRPC-Bench", {
             let of = sources.iter().enumerate().zip(&suites).filter(|(_, is_suite)| **is_suite);
@@ -80,7 +84,13 @@ fn distributions(sources: &[Source], options: &Options, looks: &mut Looks<'_>) -
     };
     let mut figures = Vec::new();
     let mut missing = Vec::new();
-    for subject in subjects(sources, |measured| has(measured.cell)) {
+    // Of the rates that were searched for, only the knee: they are many, and have a figure of their own.
+    let is_left_out = |measured: &Measured<'_>| {
+        let knees = sources.get(measured.run).map_or(&[][..], |source| &source.document.knees);
+        let offered = measured.cell.load.as_ref().map(|load| load.offered_per_s);
+        knees.iter().any(|knee| knee.has(measured.cell) && knee.knee_per_s != offered)
+    };
+    for subject in subjects(sources, |measured| has(measured.cell) && !is_left_out(measured)) {
         let mut sizes: Vec<(u64, String)> = Vec::new();
         for measured in &subject.cells {
             let size = (measured.cell.size, measured.cell.size_label());

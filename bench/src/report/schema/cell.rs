@@ -162,9 +162,12 @@ pub struct LoadRecord {
     pub held_back: u64,
     /// Calls that were due and never begun, since twice the time of the schedule was over.
     pub given_up: u64,
-    /// Whether the load was borne; if not, times say how long it was offered and not how long a call
-    /// takes.
+    /// Whether the load was borne in every round; if not, times say how long it was offered and not how long a
+    /// call takes.
     pub sustained: bool,
+    /// Rounds in which it was not borne.
+    #[serde(default)]
+    pub rounds_not_sustained: u64,
 }
 
 /// Processor time of both processes while the cell was measured, in nanoseconds: warm-up included,

@@ -4,6 +4,7 @@
 //! never 0, NaN, infinite or a default.
 
 mod cell;
+mod knee;
 mod path;
 mod times;
 
@@ -16,6 +17,7 @@ pub use self::{
         CellRecord, CellSettings, CpuCost, LoadRecord, Loss, Memory, PayloadCheck, RoundRecord,
         Status, Stopped, StoppedBy,
     },
+    knee::KneeRecord,
     path::{Counters, Path, PathKind, Proof},
     times::{Absent, HistogramRecord, Latency, LatencyKind, LatencySplit, Throughput},
 };
@@ -59,6 +61,9 @@ pub struct Document {
     /// What follows from the figures of all sizes together; absent until the run ended, and where nothing does.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub model: Option<ModelRecord>,
+    /// What was found where rates were searched for (`--rate search`).
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub knees: Vec<KneeRecord>,
     /// The figures.
     pub cells: Vec<CellRecord>,
 }

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{costs::Costs, rounds};
+use super::{
+    super::search::{MOST_RATES, is_searched},
+    costs::Costs,
+    rounds,
+};
 use crate::{
     plan::{Plan, Stop},
     report::EstimateRecord,
@@ -55,8 +59,12 @@ pub fn estimate(plan: &Plan) -> Option<EstimateRecord> {
     let cells = plan.cells.iter().filter(|cell| cell.impossible().is_none());
     let (least_rounds, most) = rounds(plan);
     let costs = Costs::new(cells.clone());
-    let count = cells.count();
-    let overhead = (0..count).map(|cell| costs.overhead(cell)).sum::<f64>() / count.max(1) as f64;
+    // Rates that are searched for: with them, as many as there may be.
+    let searched =
+        plan.search.map_or(0, |_| cells.clone().filter(|cell| is_searched(cell)).count());
+    let count = cells.count() + searched * MOST_RATES;
+    let known = count - searched * MOST_RATES;
+    let overhead = (0..known).map(|cell| costs.overhead(cell)).sum::<f64>() / known.max(1) as f64;
     let (rounds, slice) = match (plan.budget, plan.stop) {
         (Some(budget), _) => {
             let coming = Coming { slices: least_rounds, overhead, least: 0.0 };
