@@ -81,6 +81,8 @@ mod suite;
 mod sweep;
 #[path = "command/tensors.rs"]
 mod tensors;
+#[path = "command/think.rs"]
+mod think;
 #[path = "command/thread_limit.rs"]
 mod thread_limit;
 #[path = "command/unreachable.rs"]

@@ -2,6 +2,8 @@
 
 #[path = "engine/open.rs"]
 mod open;
+#[path = "engine/think.rs"]
+mod think;
 
 use std::time::Duration;
 

@@ -54,5 +54,7 @@ mod suite;
 mod sweep;
 #[path = "rdma/system_calls.rs"]
 mod system_calls;
+#[path = "rdma/think.rs"]
+mod think;
 #[path = "rdma/waiting.rs"]
 mod waiting;

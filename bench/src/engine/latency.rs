@@ -71,7 +71,8 @@ pub fn measure_latency<I: Initiator, C: Clock>(
     }
 }
 
-fn warm_up<I: Initiator, C: Clock>(
+/// Sends what is not timed; returns how many that were.
+pub(super) fn warm_up<I: Initiator, C: Clock>(
     initiator: &mut I,
     clock: &C,
     task: &Task,
@@ -92,12 +93,16 @@ fn warm_up<I: Initiator, C: Clock>(
 }
 
 #[inline]
-fn submit<I: Initiator>(initiator: &mut I, phase: Phase, token: u64) -> Result<(), EngineError> {
+pub(super) fn submit<I: Initiator>(
+    initiator: &mut I,
+    phase: Phase,
+    token: u64,
+) -> Result<(), EngineError> {
     initiator.submit(Operation { token }).map_err(|error| phase.failed(error))
 }
 
 #[inline]
-fn wait<I: Initiator>(
+pub(super) fn wait<I: Initiator>(
     initiator: &mut I,
     patience: Patience,
     phase: Phase,

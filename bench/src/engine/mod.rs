@@ -5,6 +5,7 @@ mod calls;
 mod latency;
 mod open;
 mod schedule;
+mod think;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ pub use calls::{CallsRecord, measure_calls};
 pub use latency::{PingPongRecord, measure_latency};
 pub use open::{Borne, Offered, OpenRecord, measure_open};
 pub use schedule::Order;
+pub use think::{Pauses, measure_calls_thinking, measure_latency_thinking};
 
 use crate::{
     plan::Stop,

@@ -62,12 +62,14 @@ pub enum Axis {
     Rate,
     /// How the calls of an open loop follow one another.
     Arrivals,
+    /// Pauses of a closed loop.
+    Think,
 }
 
 type Row = (Axis, &'static str, fn(&TransportName, Pattern) -> bool);
 
 /// Axis, its name, and whether it means anything to a transport in a pattern.
-const TABLE: [Row; 21] = [
+const TABLE: [Row; 22] = [
     (Axis::Depth, "depth", has_depth),
     (Axis::Threads, "threads", |_, pattern| !pattern.has_roles()),
     (Axis::Connections, "connections", has_connections),
@@ -93,6 +95,7 @@ const TABLE: [Row; 21] = [
     (Axis::Post, "post", is_verbs),
     (Axis::Rate, "rate", is_scheduled),
     (Axis::Arrivals, "arrivals", is_scheduled),
+    (Axis::Think, "think", |_, pattern| matches!(pattern, Pattern::Latency | Pattern::Calls)),
 ];
 
 fn operation(transport: &TransportName) -> Option<VerbsOperation> {
@@ -373,7 +376,7 @@ mod tests {
         );
         assert_eq!(
             touching("verbs-write", Pattern::Latency),
-            [&["threads", "inline-size"][..], &of_verbs].concat()
+            [&["threads", "inline-size"][..], &of_verbs, &["think"]].concat()
         );
         assert_eq!(
             touching("verbs-compare-swap", Pattern::Rate),
@@ -384,11 +387,14 @@ mod tests {
         let of_grpc = ["serialized", "tls", "runtime", "server-threads"];
         let called = [&of_grpc[..2], &["phases"], &of_grpc[2..]].concat();
         let grpc = [&fitted[..], &called].concat();
-        let scheduled = ["rate", "arrivals"];
+        let scheduled = ["rate", "arrivals", "think"];
         assert_eq!(touching("grpc@ipoib", Pattern::Calls), [&grpc[..], &scheduled].concat());
         let push = [&fitted[..], &["serialized", "tls", "assign"], &of_grpc[2..]].concat();
         assert_eq!(touching("grpc@ipoib", Pattern::Bandwidth), push);
-        assert_eq!(touching("grpc@ipoib", Pattern::Latency), [&["threads"][..], &called].concat());
+        assert_eq!(
+            touching("grpc@ipoib", Pattern::Latency),
+            [&["threads"][..], &called, &["think"]].concat()
+        );
         assert_eq!(touching("tcp@ipoib", Pattern::Bandwidth), streams);
         assert_eq!(touching("tcp@ipoib", Pattern::Fetch), fitted);
         let calls = [&fitted[..], &["phases"], &scheduled].concat();
@@ -397,7 +403,7 @@ mod tests {
             touching("verbs-send", Pattern::Calls),
             [&["depth", "threads", "inline-size"][..], &of_verbs, &scheduled].concat()
         );
-        assert_eq!(touching("grpc-lean@ipoib", Pattern::Latency), ["threads", "phases"]);
+        assert_eq!(touching("grpc-lean@ipoib", Pattern::Latency), ["threads", "phases", "think"]);
     }
 
     #[test]

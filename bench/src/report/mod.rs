@@ -36,7 +36,7 @@ pub use schema::{
     Absent, AdviceRecord, CellRecord, CellSettings, CopyRate, Counters, CpuCost, Document,
     DriftRecord, Environment, EstimateRecord, HistogramRecord, KneeRecord, Latency, LatencyKind,
     LatencySplit, LoadRecord, Loss, Memory, MemoryCopy, Path, PathKind, PayloadCheck, PlanRecord,
-    Proof, RoundRecord, SCHEMA, Side, Status, Stopped, StoppedBy, Throughput,
+    Proof, RoundRecord, SCHEMA, Side, Status, Stopped, StoppedBy, ThinkRecord, Throughput,
 };
 pub use table::{markdown, table};
 pub use tcp::{Spread, TcpRecord, TcpSide};

@@ -295,6 +295,7 @@ mod tests {
             peer_path: None,
             phases: None,
             load: None,
+            think: None,
             latency: (pattern == Pattern::Latency).then(|| Latency {
                 split: None,
                 p50_rounds_interval_95: None,

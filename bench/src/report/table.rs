@@ -211,6 +211,7 @@ mod tests {
             }),
             peer_path: None,
             load: None,
+            think: None,
             latency: None,
             phases: None,
             throughput: Some(Throughput {

@@ -38,7 +38,7 @@ pub(super) struct ClosedLoop {
 
 /// Little's law (1961): what is under way in the mean is the rate times the mean time of each, and in a closed loop
 /// that is its depth. Less are under way only while a round ends, for no longer than its longest operation, and
-/// between a reply and the next request.
+/// between a reply and the next request. A pause between the two (`--think`) counts as a part of the operation.
 ///
 /// Returns what was under way in the mean where that cannot be.
 pub(super) fn against_littles_law(of: ClosedLoop) -> Option<f64> {
@@ -95,11 +95,14 @@ fn closed_loop(cell: &CellRecord, depth: u64) -> Option<ClosedLoop> {
         return None;
     }
     let whole = |time: f64| time / latency.kind.share() / 1e9;
+    // A place that thinks is as good as one that waits for its reply.
+    let (paused, longest_pause) =
+        cell.think.as_ref().map_or((0.0, 0.0), |think| (think.mean / 1e9, think.longest / 1e9));
     Some(ClosedLoop {
         depth: depth as f64,
         rate: operations as f64 / elapsed,
-        mean: whole(latency.mean),
-        longest: whole(latency.max),
+        mean: whole(latency.mean) + paused,
+        longest: whole(latency.max) + longest_pause,
         elapsed,
         rounds: cell.rounds.len() as f64,
         is_ping_pong: cell.pattern == Pattern::Latency && depth == 1,

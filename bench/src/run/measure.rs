@@ -67,6 +67,7 @@ where
         Slice {
             depth: settings.depth(cell),
             offered: settings.offered(cell),
+            think: settings.thinks(cell),
             cell: cell.clone(),
             // A thread without a message would be none.
             threads: match task.stop {

@@ -5,11 +5,12 @@ use super::{
     phases::PhaseTally,
 };
 use crate::{
-    engine::Borne,
-    plan::{Cell, Pattern, TransportName},
+    engine::{Borne, Pauses},
+    plan::{Cell, Pattern, Think, TransportName},
     report::{
         Assign, CellRecord, CellSettings, CpuCost, HistogramRecord, LatencyKind, LoadRecord, Loss,
-        Memory, PayloadCheck, RoundRecord, Status, Stopped, StoppedBy, TensorRecord, Throughput,
+        Memory, PayloadCheck, RoundRecord, Status, Stopped, StoppedBy, TensorRecord, ThinkRecord,
+        Throughput,
     },
     session::{Slice, SliceError, SliceRecord},
     stats::Packed,
@@ -24,6 +25,7 @@ pub(super) struct Tally {
     borne: Option<Borne>,
     // Rounds in which it was not.
     overloaded: u64,
+    pauses: Option<Pauses>,
     // Waits by time stamps, and how far off they may be.
     split: Option<(Packed, u64)>,
     // What the assignments of each step took.
@@ -56,6 +58,7 @@ pub(super) fn unmeasured(cell: &Cell, reason: &str) -> CellRecord {
         latency: None,
         phases: None,
         load: None,
+        think: None,
         throughput: None,
         counters: None,
         peer_counters: None,
@@ -109,6 +112,11 @@ impl Tally {
             (Some(all), Some(slice)) => all.then(slice),
             (none, slice) => *none = slice,
         }
+        match (&mut self.pauses, measured.pauses) {
+            (Some(all), Some(slice)) => all.merge(slice),
+            (none, slice) => *none = slice,
+        }
+        record.think = slice.think.zip(self.pauses).map(|(think, pauses)| thought(think, pauses));
         record.load = self.load(slice, record.throughput.as_ref());
         record.loss =
             cell.is_lossy().then_some(Loss { sent: self.timed + self.lost, lost: self.lost });
@@ -233,6 +241,18 @@ impl Tally {
     }
 }
 
+fn thought(Think { mean, spread }: Think, pauses: Pauses) -> ThinkRecord {
+    ThinkRecord {
+        unit: "ns".to_owned(),
+        asked: mean.as_nanos() as f64,
+        spread,
+        pauses: pauses.count,
+        // There is one at the least.
+        mean: pauses.sum as f64 / pauses.count.max(1) as f64,
+        longest: pauses.longest as f64,
+    }
+}
+
 /// Messages a second, of operations and what came back in `elapsed` nanoseconds.
 fn rate(cell: &Cell, timed: u64, returned: u64, elapsed: u64) -> Option<f64> {
     let messages = timed.saturating_mul(cell.messages_each()) + returned;
@@ -310,6 +330,7 @@ mod tests {
                 cell: self.cell.clone(),
                 depth: 1,
                 offered: None,
+                think: None,
                 seed: 1,
                 threads: 1,
                 connections: 1,
@@ -352,6 +373,7 @@ mod tests {
             returned: 0,
             elapsed: samples.iter().sum(),
             borne: None,
+            pauses: None,
             split: None,
             assigned: None,
             phases: None,

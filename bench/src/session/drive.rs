@@ -12,7 +12,8 @@ use super::{Slice, SliceError};
 use crate::{
     clock::Clock,
     engine::{
-        Borne, Offered, Task, measure_bandwidth, measure_calls, measure_latency, measure_open,
+        Borne, Offered, Pauses, Task, measure_bandwidth, measure_calls, measure_calls_thinking,
+        measure_latency, measure_latency_thinking, measure_open,
     },
     plan::Pattern,
     stats::Histogram,
@@ -47,6 +48,8 @@ pub(super) struct Driven {
     pub(super) verified: (u64, u64),
     /// How the load of an open loop was borne.
     pub(super) borne: Option<Borne>,
+    /// The pauses of a closed loop that has any.
+    pub(super) pauses: Option<Pauses>,
     /// How long completions waited for the program, where that was asked for.
     pub(super) split: Option<Split>,
     /// What the assignments of each operation took together, where tensors are assigned, in nanoseconds.
@@ -236,6 +239,9 @@ impl Driven {
         if let (Some(borne), Some(more)) = (&mut self.borne, other.borne) {
             borne.beside(more);
         }
+        if let (Some(pauses), Some(more)) = (&mut self.pauses, other.pauses) {
+            pauses.merge(more);
+        }
         if let (Some(split), Some(more)) = (&mut self.split, other.split) {
             split.waits.extend(more.waits);
             split.uncertainty = split.uncertainty.max(more.uncertainty);
@@ -257,7 +263,10 @@ fn drive_one<I: Initiator, C: Clock>(
     warm: impl FnOnce(),
 ) -> Result<Driven, SliceError> {
     let mut round_trips = Histogram::new();
-    let mut borne = None;
+    let (mut borne, mut pauses) = (None, None);
+    // Threads differ in what is drawn at random.
+    let seed = slice.seed.wrapping_add(u64::from(index) << 32);
+    let thinking = slice.think.map(|think| (think, seed));
     let (loops, span) = match (slice.cell.pattern, slice.offered) {
         (Pattern::Calls, Some((rate, arrivals))) => {
             // The load is that of all threads, which take turns.
@@ -265,7 +274,7 @@ fn drive_one<I: Initiator, C: Clock>(
                 rate: rate as f64 / f64::from(threads),
                 arrivals,
                 phase: f64::from(index) / f64::from(threads),
-                seed: slice.seed.wrapping_add(u64::from(index) << 32),
+                seed,
             };
             let record = measure_open(initiator, clock, &task, offered, &mut round_trips, warm)?;
             borne = Some(record.borne);
@@ -278,7 +287,16 @@ fn drive_one<I: Initiator, C: Clock>(
             (loops, record.span)
         }
         (Pattern::Latency, _) => {
-            let record = measure_latency(initiator, clock, &task, &mut round_trips, warm)?;
+            let record = match thinking {
+                None => measure_latency(initiator, clock, &task, &mut round_trips, warm)?,
+                Some(thinking) => {
+                    let times = &mut round_trips;
+                    let (record, made) =
+                        measure_latency_thinking(initiator, clock, &task, thinking, times, warm)?;
+                    pauses = Some(made);
+                    record
+                }
+            };
             let loops = Loops {
                 warm_up: record.warm_up,
                 timed: record.timed,
@@ -289,7 +307,16 @@ fn drive_one<I: Initiator, C: Clock>(
             (loops, record.span)
         }
         (Pattern::Calls | Pattern::Ps | Pattern::TensorPush | Pattern::TensorFetch, _) => {
-            let record = measure_calls(initiator, clock, &task, &mut round_trips, warm)?;
+            let record = match thinking {
+                None => measure_calls(initiator, clock, &task, &mut round_trips, warm)?,
+                Some(thinking) => {
+                    let times = &mut round_trips;
+                    let (record, made) =
+                        measure_calls_thinking(initiator, clock, &task, thinking, times, warm)?;
+                    pauses = Some(made);
+                    record
+                }
+            };
             let loops = Loops {
                 warm_up: record.warm_up,
                 timed: record.timed,
@@ -311,7 +338,7 @@ fn drive_one<I: Initiator, C: Clock>(
             (loops, record.span)
         }
     };
-    Ok(Driven { loops, round_trips, borne, span, ..Driven::default() })
+    Ok(Driven { loops, round_trips, borne, pauses, span, ..Driven::default() })
 }
 
 #[cfg(test)]
@@ -369,6 +396,7 @@ mod tests {
             cell: Cell::new("tcp@loopback".parse().unwrap(), pattern, 8),
             depth: 4,
             offered: None,
+            think: None,
             threads: 3,
             connections: 1,
             seed: 1,

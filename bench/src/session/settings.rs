@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     plan::{
-        Arrivals, Axis, Cell, Pattern, TransportName, Value, Variant, default_depth, open_bound,
+        Arrivals, Axis, Cell, Pattern, Think, TransportName, Value, Variant, default_depth,
+        open_bound,
     },
     transport::{
         VerbsSettings,
@@ -27,6 +28,8 @@ pub struct Settings {
     pub rate: Option<u64>,
     /// How those follow one another.
     pub arrivals: Arrivals,
+    /// Pauses between a reply and the next call; `None`: a call follows at once.
+    pub think: Option<Think>,
     /// Options of gRPC.
     pub grpc: GrpcSettings,
     /// Options of verbs for the client's side.
@@ -46,6 +49,13 @@ impl Settings {
             _ => self.rate,
         };
         rate.filter(|_| touched).map(|rate| (rate, self.arrivals))
+    }
+
+    /// Pauses in `cell`, where it has any.
+    #[must_use]
+    pub fn thinks(&self, cell: &Cell) -> Option<Think> {
+        let touched = Axis::Think.touches(&cell.transport, cell.pattern);
+        self.think.filter(|_| touched && self.offered(cell).is_none())
     }
 
     /// Messages in flight in `cell`.
@@ -90,6 +100,13 @@ impl Settings {
                 "--rate: {transport} in the pattern {pattern} has no calls that begin on a schedule: gRPC, TCP, \
                  and verbs' writes and sends have them with --pattern calls; name those, or give --sweep rate=N, \
                  which leaves others as they are"
+            ));
+        }
+        if self.think.is_some() && !Axis::Think.touches(&cell.transport, cell.pattern) {
+            let Cell { transport, pattern, .. } = cell;
+            return Some(format!(
+                "--think: {transport} in the pattern {pattern} has no pauses, which latency and calls have; name \
+                 those, or give --sweep think=TIME, which leaves others as they are"
             ));
         }
         let GrpcSettings { serialized, tls, assign, runtime, server_runtime } = self.grpc;
@@ -187,6 +204,7 @@ mod tests {
             phases: None,
             rate: None,
             arrivals: Arrivals::Constant,
+            think: None,
             grpc: GrpcSettings::default(),
             peer_verbs: verbs.clone(),
             verbs,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::SampledCall;
 use crate::{
-    engine::{Borne, Task},
-    plan::{Arrivals, Cell},
+    engine::{Borne, Pauses, Task},
+    plan::{Arrivals, Cell, Think},
     report::{Counters, CpuCost, Memory, Path, PayloadCheck, TcpRecord},
     stats::Histogram,
     transport::{Split, VerbsSettings},
@@ -20,7 +20,9 @@ pub struct Slice {
     pub depth: u32,
     /// Calls a second of an open loop, and how they follow one another; `None`: a closed loop.
     pub offered: Option<(u64, Arrivals)>,
-    /// Seed of the payload, and of the times at which calls begin.
+    /// Pauses of a closed loop; `None`: there are none.
+    pub think: Option<Think>,
+    /// Seed of the payload, of the times at which calls begin, and of pauses.
     pub seed: u64,
     /// Threads on each side, each with connections of its own.
     pub threads: u32,
@@ -89,6 +91,8 @@ pub struct SliceRecord {
     pub round_trips: Histogram,
     /// How the load of an open loop was borne.
     pub borne: Option<Borne>,
+    /// The pauses of a closed loop that has any.
+    pub pauses: Option<Pauses>,
     /// How long completions waited for the program, where that was asked for.
     pub split: Option<Split>,
     /// What the assignments of each operation took together, where tensors are assigned, in nanoseconds.

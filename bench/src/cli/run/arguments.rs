@@ -27,7 +27,7 @@ use crate::{
     engine::WarmUp,
     plan::{
         Arrivals, BufferSpec, Coalesce, KneeRule, KneeRuleError, MOST_CALLS_PER_SECOND, MOST_ROLES,
-        Pattern, Precision, Service, Sizes,
+        Pattern, Precision, Service, Sizes, Think, ThinkError,
     },
     session::{Affinity, MOST_THREADS},
     transport::MOST_CONNECTIONS,
@@ -113,6 +113,11 @@ pub(in crate::cli) struct RunArguments {
     /// How the calls of --rate follow one another [default: constant]
     #[arg(long, value_name = "KIND", value_enum)]
     pub(super) arrivals: Option<ArrivalsName>,
+    /// Pause between a reply and the next message in its place, as 50us or 2ms, up to 1s, of latency and calls:
+    /// waited for by polling, and in no sample. 50us:exponential: pauses that differ, with that mean [default:
+    /// no]
+    #[arg(long, value_name = "TIME", conflicts_with = "rate", value_parser = parse_think)]
+    pub(super) think: Option<Thinking>,
     /// Size of the reply to a call, in bytes as in --sizes: of the patterns `calls` and `ps`
     /// [default: 1, an acknowledgement]
     #[arg(long, value_name = "BYTES", value_parser = parse_reply)]
@@ -168,7 +173,7 @@ pub(in crate::cli) struct RunArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
     /// Vary a setting, in all combinations with others that are: depth=1:64:x4, threads=1,2,
-    /// connections=1:8:x2, rate=1000:64000:x4, arrivals=constant,poisson, serialized=no,yes, tls=no,yes,
+    /// connections=1:8:x2, rate=1000:64000:x4, arrivals=constant,poisson, think=no,50us, serialized=no,yes, tls=no,yes,
     /// assign, coalesce=no,all,25M, phases=no,yes, runtime, server-threads, qp=1,4,
     /// post-list, cq-mod, inline-size, rx-depth, srq=on,off, completions=poll,events, mtu, post
     #[arg(long, value_name = "AXIS=VALUES", value_parser = parse_varied)]
@@ -286,6 +291,20 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
         _ => Err(format!(
             "`{text}` is no whole number of calls a second from 1 to {MOST_CALLS_PER_SECOND}, and not `search`"
         )),
+    }
+}
+
+/// What `--think` says: pauses, or that there are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Thinking(pub(super) Option<Think>);
+
+fn parse_think(text: &str) -> Result<Thinking, String> {
+    match text {
+        "no" | "0" => Ok(Thinking(None)),
+        time => match time.parse() {
+            Ok(think) => Ok(Thinking(Some(think))),
+            Err(error) => Err(ThinkError::to_string(&error)),
+        },
     }
 }
 

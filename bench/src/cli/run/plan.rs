@@ -81,6 +81,10 @@ pub(super) fn plan(
         (Axis::Assign, yes(arguments.grpc.assign)),
         (Axis::Coalesce, arguments.coalesce.as_ref().map(|given| Value::Word(given.to_string()))),
         (Axis::Rate, arguments.rate.and_then(Rate::per_second).map(Value::Number)),
+        (
+            Axis::Think,
+            arguments.think.and_then(|think| think.0).map(|think| Value::Word(think.to_string())),
+        ),
         (Axis::Arrivals, arguments.arrivals.map(|given| Value::Word(given.arrivals().to_string()))),
     ] {
         let Some(given) = given else { continue };

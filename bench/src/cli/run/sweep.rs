@@ -35,7 +35,7 @@ pub(super) fn parse_varied(text: &str) -> Result<Varied, String> {
         Axis::parse(name).ok_or_else(|| format!("`{name}` is no axis; the axes are {}", axes()))?;
     let mut values = Vec::new();
     for part in list.split(',') {
-        for value in expand(part.trim())? {
+        for value in expand(axis, part.trim())? {
             if !values.contains(&value) {
                 values.push(value);
             }
@@ -49,12 +49,13 @@ fn axes() -> String {
 }
 
 /// A part between commas: a number or a range in the grammar of sizes, or a word.
-fn expand(part: &str) -> Result<Vec<Value>, String> {
+fn expand(axis: Axis, part: &str) -> Result<Vec<Value>, String> {
     // 0 is no size, and the value of an option or two.
     if let Ok(number) = part.parse() {
         return Ok(vec![Value::Number(number)]);
     }
-    if part.contains(':') && part.starts_with(|first: char| first.is_ascii_digit()) {
+    let is_range = part.contains(':') && axis != Axis::Think;
+    if is_range && part.starts_with(|first: char| first.is_ascii_digit()) {
         let range = Sizes::parse(part).map_err(|error| not_a_range(part, error))?;
         return Ok(range.as_slice().iter().copied().map(Value::Number).collect());
     }
@@ -161,6 +162,7 @@ fn settings(arguments: &RunArguments) -> Settings {
         phases: arguments.phases.0,
         rate: arguments.rate.and_then(Rate::per_second),
         arrivals: arguments.arrivals.map(ArrivalsName::arrivals).unwrap_or_default(),
+        think: arguments.think.and_then(|think| think.0),
         grpc: arguments.grpc.settings(),
         verbs: arguments.verbs.client(),
         peer_verbs: arguments.verbs.server(),
@@ -235,6 +237,7 @@ mod tests {
         assert_eq!(shown("depth=1:64:x4").unwrap(), "depth: 1 4 16 64");
         assert_eq!(shown("mtu=256,1K:4K").unwrap(), "mtu: 256 1024 2048 4096");
         assert_eq!(shown("inline-size=0,64").unwrap(), "inline-size: 0 64");
+        assert_eq!(shown("think=no,9us:exponential").unwrap(), "think: no 9us:exponential");
         assert_eq!(shown("completions=poll,events").unwrap(), "completions: poll events");
         for (text, word) in [
             ("qp", "AXIS=VALUE"),

@@ -9,7 +9,9 @@ use super::{
     super::{PhasesRecord, TcpRecord, TensorRecord},
     Counters, Latency, Path, Throughput,
 };
-use crate::plan::{Arrivals, Buffers, Pattern, Roles, TransportName, Variant, display_size};
+use crate::plan::{
+    Arrivals, Buffers, Pattern, Roles, ThinkSpread, TransportName, Variant, display_size,
+};
 
 /// What became of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,6 +68,9 @@ pub struct CellRecord {
     /// The load of an open loop; absent of a closed one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub load: Option<LoadRecord>,
+    /// The pauses of a closed loop between a reply and the next call; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub think: Option<ThinkRecord>,
     /// Rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Throughput>,
@@ -168,6 +173,23 @@ pub struct LoadRecord {
     /// Rounds in which it was not borne.
     #[serde(default)]
     pub rounds_not_sustained: u64,
+}
+
+/// The pauses of a closed loop, which are in no latency, and in the time that rates are by.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ThinkRecord {
+    /// Always "ns".
+    pub unit: String,
+    /// The mean that was asked for.
+    pub asked: f64,
+    /// How pauses were to differ.
+    pub spread: ThinkSpread,
+    /// Pauses that were made, the first of each place in the depth included.
+    pub pauses: u64,
+    /// Their mean: from when a reply was seen until the next call was begun.
+    pub mean: f64,
+    /// The longest.
+    pub longest: f64,
 }
 
 /// Processor time of both processes while the cell was measured, in nanoseconds: warm-up included,

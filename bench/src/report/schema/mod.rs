@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     cell::{
         CellRecord, CellSettings, CpuCost, LoadRecord, Loss, Memory, PayloadCheck, RoundRecord,
-        Status, Stopped, StoppedBy,
+        Status, Stopped, StoppedBy, ThinkRecord,
     },
     knee::KneeRecord,
     path::{Counters, Path, PathKind, Proof},
