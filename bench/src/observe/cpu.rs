@@ -1,28 +1,68 @@
-//! Processor time of this process, and the time in which it was kept waiting for a processor.
+//! Processor time of this process and its context switches, and the time in which it was kept waiting for
+//! a processor.
 
 use std::{collections::HashMap, fs};
 
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    time::{TimeVal, TimeValLike as _},
+};
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::report::CpuUse;
 
 /// A point in this process's processor time.
 #[derive(Debug, Clone, Copy)]
-pub struct CpuTime(u64);
+pub struct CpuTime {
+    ns: u64,
+    spent: Option<CpuUse>,
+}
 
 impl CpuTime {
-    /// Processor time used so far by all threads, user and system together.
+    /// Processor time used so far by all threads.
     #[must_use]
     pub fn now() -> Self {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or(0);
-        Self(seconds * 1_000_000_000 + nanoseconds)
+        Self { ns: seconds * 1_000_000_000 + nanoseconds, spent: spent() }
     }
 
-    /// Nanoseconds of processor time since then.
+    /// Nanoseconds of processor time since then, user and system together: the scheduler's own sum, which
+    /// is precise.
     #[must_use]
     pub fn elapsed_ns(self) -> u64 {
-        Self::now().0.saturating_sub(self.0)
+        Self::now().ns.saturating_sub(self.ns)
     }
+
+    /// Nanoseconds since then, and what they were spent on.
+    #[must_use]
+    pub fn elapsed(self) -> (u64, Option<CpuUse>) {
+        let now = Self::now();
+        let spent = now.spent.zip(self.spent).map(|(now, then)| CpuUse {
+            user_ns: now.user_ns.saturating_sub(then.user_ns),
+            system_ns: now.system_ns.saturating_sub(then.system_ns),
+            voluntary_switches: now.voluntary_switches.saturating_sub(then.voluntary_switches),
+            involuntary_switches: now
+                .involuntary_switches
+                .saturating_sub(then.involuntary_switches),
+        });
+        (now.ns.saturating_sub(self.ns), spent)
+    }
+}
+
+/// So far. The kernel divides its precise sum as the ticks of user and system time are to one another
+/// (`cputime_adjust`), so that there is no need to do so here.
+fn spent() -> Option<CpuUse> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+    let ns = |time: TimeVal| u64::try_from(time.num_nanoseconds()).ok();
+    let count = |count: i64| u64::try_from(count).ok();
+    Some(CpuUse {
+        user_ns: ns(usage.user_time())?,
+        system_ns: ns(usage.system_time())?,
+        voluntary_switches: count(usage.voluntary_context_switches())?,
+        involuntary_switches: count(usage.involuntary_context_switches())?,
+    })
 }
 
 /// How long the threads of this process were ready to run and had no processor: because others ran
@@ -92,6 +132,49 @@ mod tests {
         let mut first = CpuSet::new();
         first.set((0..CpuSet::MAX_CPU).find(|&cpu| usable.is_set(cpu)).unwrap());
         first
+    }
+
+    /// The program's own work, and calls of the kernel.
+    #[test]
+    fn methodology_12_user_and_system_time_are_told_apart() {
+        let share = |work: fn()| {
+            let before = CpuTime::now();
+            while before.elapsed_ns() < 400_000_000 {
+                (0..1000).for_each(|_| work());
+            }
+            let (all, spent) = before.elapsed();
+            let spent = spent?;
+            let sum = spent.user_ns + spent.system_ns;
+            assert!(sum.abs_diff(all) < all / 20, "{spent:?} of {all}");
+            spent.system_share()
+        };
+        let own = share(|| {
+            std::hint::black_box((0..100).fold(1u64, |state, step| state.wrapping_mul(step | 3)));
+        });
+        let kernel = share(|| drop(std::hint::black_box(fs::read("/proc/self/status"))));
+        if let Some((own, kernel)) = own.zip(kernel) {
+            assert!(own < 0.3 && kernel > 0.5, "{own} and {kernel} of the time in the kernel");
+        }
+    }
+
+    /// Who sleeps gives its processor up each time, who works does not.
+    #[test]
+    fn methodology_12_sleeps_are_voluntary_switches() {
+        let switches = |work: &dyn Fn()| {
+            let before = CpuTime::now();
+            work();
+            before.elapsed().1.map(|spent| spent.voluntary_switches)
+        };
+        let slept = switches(&|| {
+            (0..100).for_each(|_| std::thread::sleep(std::time::Duration::from_micros(100)));
+        });
+        let worked = switches(&|| {
+            let since = CpuTime::now();
+            while since.elapsed_ns() < 20_000_000 {}
+        });
+        if let Some((slept, worked)) = slept.zip(worked) {
+            assert!(slept >= 100 && worked < 20, "{slept} slept, {worked} worked");
+        }
     }
 
     #[test]

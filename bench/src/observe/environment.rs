@@ -26,6 +26,7 @@ pub fn environment() -> Environment {
             .ok()
             .and_then(|count| u32::try_from(count.get()).ok()),
         governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        frequency_mhz: None,
         virtualization: virtualization(cpu.as_deref()),
         congestion_control: line("/proc/sys/net/ipv4/tcp_congestion_control"),
         allocator: ALLOCATOR.get().copied().map(str::to_owned),

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod environment;
+mod frequency;
 mod memory;
 mod memory_copy;
 mod path;
@@ -9,6 +10,7 @@ mod sockets;
 
 pub use cpu::{CpuTime, RunDelay};
 pub use environment::{allocates_by, environment, is_emulated_machine};
+pub use frequency::processor_mhz;
 pub use memory::{PeakMemory, available_memory};
 pub use memory_copy::memory_copy;
 pub use path::{PathWatch, Payload};

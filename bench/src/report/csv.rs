@@ -1,9 +1,9 @@
 //! Comma-separated values, one row a cell, for spreadsheets and plotting programs.
 
-use super::Document;
+use super::{Document, Per, Side};
 use crate::plan::Axis;
 
-const HEADER: [&str; 39] = [
+const HEADER: [&str; 53] = [
     "transport",
     "pattern",
     "size_bytes",
@@ -43,6 +43,20 @@ const HEADER: [&str; 39] = [
     "bytes_per_s_low",
     "bytes_per_s_high",
     "sustained",
+    "client_user_ns",
+    "client_system_ns",
+    "client_voluntary_switches",
+    "client_involuntary_switches",
+    "server_user_ns",
+    "server_system_ns",
+    "server_voluntary_switches",
+    "server_involuntary_switches",
+    "client_cpu_ns_per_message",
+    "client_cpu_ns_per_byte",
+    "server_cpu_ns_per_message",
+    "server_cpu_ns_per_byte",
+    "client_waits",
+    "server_waits",
 ];
 
 /// The rows with a header line, behind the others a column for each setting that a cell has of its own. Latencies
@@ -71,6 +85,11 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
         let rate = cell.throughput.as_ref().and_then(|rate| rate.interval_95);
         let end = |ends: Option<[f64; 2]>, end: usize| number(ends.map(|ends| ends[end]));
         let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+        let usage =
+            [Side::Client, Side::Server].map(|side| cell.cpu.and_then(|cpu| cpu.of(side).1));
+        let share =
+            |side, per| number(cell.cpu.and_then(|cpu| cell.shared_out(cpu.of(side).0, per)));
+        let waits = cell.settings.as_ref().and_then(|settings| settings.waits);
         let fields = [
             cell.transport.to_string(),
             cell.pattern.to_string(),
@@ -111,6 +130,20 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             end(rate, 0),
             end(rate, 1),
             cell.load.as_ref().map_or_else(String::new, |load| load.sustained.to_string()),
+            count(usage[0].map(|usage| usage.user_ns)),
+            count(usage[0].map(|usage| usage.system_ns)),
+            count(usage[0].map(|usage| usage.voluntary_switches)),
+            count(usage[0].map(|usage| usage.involuntary_switches)),
+            count(usage[1].map(|usage| usage.user_ns)),
+            count(usage[1].map(|usage| usage.system_ns)),
+            count(usage[1].map(|usage| usage.voluntary_switches)),
+            count(usage[1].map(|usage| usage.involuntary_switches)),
+            share(Side::Client, Per::Message),
+            share(Side::Client, Per::Byte),
+            share(Side::Server, Per::Message),
+            share(Side::Server, Per::Byte),
+            waits.map_or_else(String::new, |waits| word(&waits.client)),
+            waits.map_or_else(String::new, |waits| word(&waits.server)),
         ];
         let values = axes.iter().map(|&axis| {
             cell.variant.get(axis).map_or_else(String::new, |value| value.to_string())

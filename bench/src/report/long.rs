@@ -3,13 +3,12 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::{
-    Bound, CellRecord, CpuCost, Document, Latency, Status, TcpRecord, Throughput, model,
+    Bound, CellRecord, CpuUse, Document, Latency, Per, Side, Status, TcpRecord, Throughput, model,
     notes::long_notes,
     number::figure,
     phases::phases,
     scaling::{costs, share},
 };
-use crate::plan::Pattern;
 
 /// The rows as text.
 #[must_use]
@@ -33,7 +32,13 @@ pub fn long(document: &Document) -> String {
         "bound %",
         "messages/s",
         "CPU us",
+        "ns/B",
+        "sys %",
+        "csw",
         "peer CPU us",
+        "ns/B",
+        "sys %",
+        "csw",
         "conns",
         "retrans",
         "TCP rtt us",
@@ -53,7 +58,7 @@ pub fn long(document: &Document) -> String {
         "{table}\nlatencies are half round trips, of reads, atomics and calls whole ones, of rate=N from when a call was to begin, of tensors the steps; MB = 10^6 bytes; +-: half of the 95 % interval, of the median the wider of the one over samples and the one over rounds; bound: the rate by that \
          of the link (L), or by what one thread copies in this host's memory in blocks of that size (M: over 100 where several \
          processors copy at once); CPU: processor time of \
-         each process a message, of tensors a step; conns: TCP connections that the client's kernel counts; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
+         each process a message, of tensors a step, and a byte; sys: the part of it in the kernel, of 250 ms or more; csw: context switches of its threads to wait, a message; conns: TCP connections that the client's kernel counts; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
          smoothed round trip time at the end of a slice\n\n{}{}{}",
         phases(document),
         model(document).map_or_else(String::new, |model| costs(&model)),
@@ -61,23 +66,20 @@ pub fn long(document: &Document) -> String {
     )
 }
 
-/// Processor time of one side a message, in microseconds.
-fn processor(cell: &CellRecord, of: impl Fn(&CpuCost) -> u64) -> String {
-    // Of the pattern ps a step is counted once, and is a call to each server.
-    let each = match (cell.pattern, cell.roles) {
-        (Pattern::Ps, Some(roles)) => u64::from(roles.servers),
-        _ => 1,
-    };
-    let messages = cell.settings.as_ref();
-    let messages =
-        messages.map(|set| set.messages.saturating_add(set.warm_up_messages).saturating_mul(each));
-    figure(
-        cell.cpu
-            .as_ref()
-            .zip(messages)
-            .filter(|(_, messages)| *messages > 0)
-            .map(|(cost, messages)| of(cost) as f64 / messages as f64 / 1e3),
-    )
+/// Processor time of one side a message in microseconds and a byte in nanoseconds, the share of the kernel in it,
+/// and switches a message to wait.
+fn processor(cell: &CellRecord, side: Side) -> [String; 4] {
+    let cost = cell.cpu.as_ref();
+    let all = cost.map(|cost| cost.of(side));
+    let usage = all.and_then(|(_, usage)| usage);
+    let each = |per| cell.shared_out(all?.0, per);
+    let switches = usage.and_then(|usage| cell.shared_out(usage.voluntary_switches, Per::Message));
+    [
+        figure(each(Per::Message).map(|ns| ns / 1e3)),
+        figure(each(Per::Byte)),
+        figure(usage.and_then(CpuUse::system_share).map(|share| share * 100.0)),
+        figure(switches),
+    ]
 }
 
 /// How much of what bounds its rate was reached, and by a letter what that is.
@@ -106,6 +108,8 @@ fn row(document: &Document, cell: &CellRecord) -> Vec<String> {
         Status::Failed => "failed",
         Status::Skipped => "skipped",
     };
+    let [cpu, cpu_byte, system, switches] = processor(cell, Side::Client);
+    let [peer_cpu, peer_cpu_byte, peer_system, peer_switches] = processor(cell, Side::Server);
     vec![
         cell.label(),
         cell.pattern.to_string(),
@@ -122,8 +126,14 @@ fn row(document: &Document, cell: &CellRecord) -> Vec<String> {
         percent(throughput.and_then(Throughput::half_width)),
         bound(document, cell),
         figure(throughput.map(|rate| rate.messages_per_s)),
-        processor(cell, |cost| cost.client_ns),
-        processor(cell, |cost| cost.server_ns),
+        cpu,
+        cpu_byte,
+        system,
+        switches,
+        peer_cpu,
+        peer_cpu_byte,
+        peer_system,
+        peer_switches,
         tcp.and_then(|tcp| tcp.client.as_ref())
             .map_or_else(|| "-".to_owned(), |client| client.connections.to_string()),
         tcp.and_then(TcpRecord::retransmits)

@@ -33,10 +33,11 @@ pub use scaling::{
 };
 pub(crate) use scaling::{COST_HEAD, COST_NOTE, cost_rows, words as model_words};
 pub use schema::{
-    Absent, AdviceRecord, CellRecord, CellSettings, CopyRate, Counters, CpuCost, Document,
-    DriftRecord, Environment, EstimateRecord, HistogramRecord, KneeRecord, Latency, LatencyKind,
-    LatencySplit, LoadRecord, Loss, Memory, MemoryCopy, Path, PathKind, PayloadCheck, PlanRecord,
-    Proof, RoundRecord, SCHEMA, Side, Status, Stopped, StoppedBy, ThinkRecord, Throughput,
+    Absent, AdviceRecord, CellRecord, CellSettings, CopyRate, Counters, CpuCost, CpuShare,
+    CpuShares, CpuUse, Document, DriftRecord, Environment, EstimateRecord, Frequency,
+    HistogramRecord, KneeRecord, Latency, LatencyKind, LatencySplit, LoadRecord, Loss, Memory,
+    MemoryCopy, Path, PathKind, PayloadCheck, Per, PlanRecord, Proof, RoundRecord, SCHEMA, Side,
+    Status, Stopped, StoppedBy, ThinkRecord, Throughput, Wait, Waits,
 };
 pub use table::{markdown, table};
 pub use tcp::{Spread, TcpRecord, TcpSide};

@@ -4,13 +4,14 @@
 use std::{collections::HashMap, fmt::Write as _};
 
 use super::{
-    CellRecord, Counters, Document, ModelRecord, Path, PathKind, Status, StoppedBy,
+    CellRecord, Counters, Document, ModelRecord, Path, PathKind, Status, StoppedBy, Wait, Waits,
     column::{Column, Columns},
     knees::verdicts,
     number::figure,
     plain::plain,
     scaling::{few_words, model, words},
 };
+use crate::plan::Pattern;
 
 /// What a reader must know about the columns, whatever the face of the report: paths, reasons,
 /// warnings and advice.
@@ -31,6 +32,7 @@ fn notes_with(document: &Document, words: fn(&ModelRecord) -> Vec<String>) -> St
     }
     text.push_str(&ways_of(document, &columns));
     text.push_str(&processors(document));
+    text.push_str(&waits(document, &columns));
     text.push_str(&absences(document, &columns));
     for line in verdicts(document).chain(tuned(document)).chain(precision(document)) {
         let _ = writeln!(text, "{line}");
@@ -69,6 +71,51 @@ fn processors(document: &Document) -> String {
     let line = |(way, count): &(String, usize)| match *count {
         count if count == all => format!("processors: {way}\n"),
         count => format!("processors: {way} (in {count} of {all} cells)\n"),
+    };
+    ways.iter().map(line).collect()
+}
+
+/// Which sides poll and which sleep, since what processor time means depends on it; empty if nothing was
+/// measured.
+fn waits(document: &Document, columns: &Columns<'_>) -> String {
+    let mut ways: Vec<(Waits, Vec<Column<'_>>, Vec<Pattern>)> = Vec::new();
+    for cell in &document.cells {
+        let Some(waits) = cell.settings.as_ref().and_then(|settings| settings.waits) else {
+            continue;
+        };
+        let column = Column::of(cell);
+        match ways.iter_mut().find(|(known, ..)| *known == waits) {
+            None => ways.push((waits, vec![column], vec![cell.pattern])),
+            Some((_, columns, patterns)) => {
+                columns.push(column);
+                if !patterns.contains(&cell.pattern) {
+                    patterns.push(cell.pattern);
+                }
+            }
+        }
+    }
+    // One that waits in several ways does so by pattern.
+    let mixed = |columns: &[Column<'_>]| {
+        let others = ways.iter().filter(|(_, of, _)| of.as_slice() != columns);
+        others.flat_map(|(_, of, _)| of).any(|column| columns.contains(column))
+    };
+    let line = |(waits, of, patterns): &(Waits, Vec<Column<'_>>, Vec<Pattern>)| {
+        let within = match mixed(of) {
+            true => {
+                let names: Vec<_> = patterns.iter().map(Pattern::to_string).collect();
+                format!(" ({})", names.join(", "))
+            }
+            false => String::new(),
+        };
+        let meaning = match [waits.client, waits.server].contains(&Wait::Polls) {
+            true => "; who polls keeps a processor, and its processor time is that of waiting too",
+            false => "",
+        };
+        let Waits { client, server } = waits;
+        format!(
+            "waiting: {}{within}: client {client}, server {server}{meaning}\n",
+            columns.named(of)
+        )
     };
     ways.iter().map(line).collect()
 }

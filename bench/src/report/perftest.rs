@@ -332,6 +332,7 @@ mod tests {
                 depth: None,
                 warm_up_messages: 3,
                 messages: 1000,
+                waits: None,
                 transport: std::collections::BTreeMap::new(),
             }),
             rounds: vec![round(0, 1_000_000), round(1, 3_000_000)],

@@ -233,6 +233,7 @@ mod tests {
                 depth: None,
                 warm_up_messages: 1,
                 messages: 1,
+                waits: None,
                 transport: std::collections::BTreeMap::new(),
             }),
             rounds: Vec::new(),

@@ -4,6 +4,7 @@ mod advice;
 mod checks;
 mod drift;
 mod figures;
+mod frequency;
 mod measure;
 mod overload;
 mod pace;
@@ -172,6 +173,7 @@ pub fn carry_out(
     document.warnings.extend(unsteady(&document.cells));
     document.warnings.extend(document.drift.as_ref().and_then(drifted));
     document.warnings.extend(troubles(&document.cells));
+    document.warnings.extend(frequency::moved(document));
     document.warnings.extend(overloads(document));
     ended
 }
@@ -247,6 +249,12 @@ impl Run {
                     Err(SliceError::Stopped(reason)) => Some(reason.clone()),
                     _ => None,
                 };
+                if let Ok(measured) = &measured {
+                    frequency::note(
+                        [Some(&mut document.client), document.server.as_mut()],
+                        measured.mhz,
+                    );
+                }
                 let timed = measured.as_ref().ok().map(pace::timed);
                 if let Ok(SliceRecord { phases: Some(phases), .. }) = &measured {
                     progress.marked(&slice.cell, round, phases);

@@ -8,9 +8,9 @@ use crate::{
     engine::{Borne, Pauses},
     plan::{Cell, Pattern, Think, TransportName},
     report::{
-        Assign, CellRecord, CellSettings, CpuCost, HistogramRecord, LatencyKind, LoadRecord, Loss,
-        Memory, PayloadCheck, RoundRecord, Status, Stopped, StoppedBy, TensorRecord, ThinkRecord,
-        Throughput,
+        Assign, CellRecord, CellSettings, CpuCost, CpuUse, HistogramRecord, LatencyKind,
+        LoadRecord, Loss, Memory, PayloadCheck, Per, RoundRecord, Status, Stopped, StoppedBy,
+        TensorRecord, ThinkRecord, Throughput,
     },
     session::{Slice, SliceError, SliceRecord},
     stats::Packed,
@@ -130,6 +130,7 @@ impl Tally {
             },
             warm_up_messages: warm_up + measured.warm_up,
             messages: self.timed,
+            waits: Some(measured.waits),
             transport: measured.settings.clone(),
         });
         add_costs(record, measured);
@@ -277,16 +278,14 @@ fn add_costs(record: &mut CellRecord, slice: SliceRecord) {
         (Some(all), Some(slice)) => all.add(slice),
         (none, slice) => *none = slice,
     }
-    let both = |all: Option<u64>, one: Option<u64>| Some(all? + one?);
     record.cpu = Some(match record.cpu {
         None => slice.cpu,
-        Some(all) => CpuCost {
-            client_ns: all.client_ns + slice.cpu.client_ns,
-            server_ns: all.server_ns + slice.cpu.server_ns,
-            client_waiting_ns: both(all.client_waiting_ns, slice.cpu.client_waiting_ns),
-            server_waiting_ns: both(all.server_waiting_ns, slice.cpu.server_waiting_ns),
-        },
+        Some(all) => both_rounds(&all, &slice.cpu),
     });
+    let (per_message, per_byte) = (record.cpu_shares(Per::Message), record.cpu_shares(Per::Byte));
+    if let Some(cpu) = &mut record.cpu {
+        (cpu.per_message, cpu.per_byte) = (per_message, per_byte);
+    }
     // None is less than any.
     let most = record.memory.unwrap_or_default();
     record.memory = Some(Memory {
@@ -300,13 +299,29 @@ fn add_costs(record: &mut CellRecord, slice: SliceRecord) {
     });
 }
 
+/// The processor time of two rounds; shares are of all of them, and made anew.
+fn both_rounds(one: &CpuCost, other: &CpuCost) -> CpuCost {
+    let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+    let uses = |one: Option<CpuUse>, other: Option<CpuUse>| Some(one?.and(other?));
+    CpuCost {
+        client_ns: one.client_ns + other.client_ns,
+        server_ns: one.server_ns + other.server_ns,
+        client_waiting_ns: sum(one.client_waiting_ns, other.client_waiting_ns),
+        server_waiting_ns: sum(one.server_waiting_ns, other.server_waiting_ns),
+        client: uses(one.client, other.client),
+        server: uses(one.server, other.server),
+        per_message: None,
+        per_byte: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
         engine::{Task, WarmUp},
         plan::Stop,
-        report::{Absent, Counters, Path},
+        report::{Absent, Counters, Path, Wait, Waits},
         stats::Histogram,
         transport::Patience,
     };
@@ -384,6 +399,8 @@ mod tests {
             peer_counters: counters,
             tcp: None,
             cpu: CpuCost { client_ns: 1, server_ns: 2, ..CpuCost::default() },
+            mhz: [None; 2],
+            waits: Waits { client: Wait::Polls, server: Wait::Sleeps },
             memory: Memory {
                 client_peak_bytes: Some(samples.len() as u64),
                 server_peak_bytes: None,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::ServedConnection;
 use crate::{
     observe,
-    report::{Counters, Environment},
+    report::{Counters, CpuUse, Environment},
     transport::Received,
 };
 
@@ -52,6 +52,12 @@ pub struct Observation {
     pub counters: Counters,
     /// Processor time of the server process, in nanoseconds.
     pub cpu_ns: u64,
+    /// What that was spent on.
+    #[serde(default)]
+    pub cpu_use: Option<CpuUse>,
+    /// How fast its processors ran, in MHz.
+    #[serde(default)]
+    pub mhz: Option<u32>,
     /// Time in which its threads were ready to run and had no processor, in nanoseconds.
     #[serde(default)]
     pub waiting_ns: Option<u64>,

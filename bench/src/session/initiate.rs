@@ -17,6 +17,7 @@ use super::{
     drive::{Driven, drive},
     sampled::sampled,
     slice::SlicePhases,
+    waits::waits,
 };
 use crate::{
     clock::Clock,
@@ -135,7 +136,7 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
             let watch = PathWatch::begin(&path).map_err(SliceError::Failed)?;
             let (cpu, delay, memory) = (CpuTime::now(), RunDelay::now(), PeakMemory::begin());
             let look = || {
-                let cpu = (cpu.elapsed_ns(), delay.elapsed_ns());
+                let cpu = (cpu.elapsed(), delay.elapsed_ns());
                 Ok((cpu, connections(conversation, &listeners, asked)?))
             };
             let (driven, (cpu, tcp)) = drive(&self.clock, slice, initiators, look)?;
@@ -155,7 +156,7 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
                 ..
             },
             watch,
-            cpu,
+            (client_cpu, client_waiting_ns),
             memory,
             tcp,
         ) = match measured {
@@ -210,11 +211,16 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
             peer_counters: observation.counters,
             tcp,
             cpu: CpuCost {
-                client_ns: cpu.0,
-                client_waiting_ns: cpu.1,
+                client_ns: client_cpu.0,
+                client: client_cpu.1,
+                client_waiting_ns,
                 server_ns: observation.cpu_ns,
+                server: observation.cpu_use,
                 server_waiting_ns: observation.waiting_ns,
+                ..CpuCost::default()
             },
+            mhz: [observe::processor_mhz(self.affinity.client), observation.mhz],
+            waits: waits(slice, self.variants.of(&slice.cell.variant)),
             memory: Memory {
                 client_peak_bytes: memory,
                 server_peak_bytes: observation.peak_memory_bytes,

@@ -14,6 +14,7 @@ mod respond;
 mod sampled;
 mod settings;
 mod slice;
+mod waits;
 
 use thiserror::Error;
 

@@ -44,6 +44,8 @@ pub struct Serving {
     // Only of RDMA.
     devices: Vec<DeviceWatch>,
     begun: Option<Begun>,
+    // The processor that the responders are bound to.
+    cpu: Option<u32>,
     // So far, when the connections were looked at: those who serve them end with them.
     waited_ns: Option<u64>,
 }
@@ -142,6 +144,7 @@ pub fn prepare(
         marks,
         devices: Vec::new(),
         begun: None,
+        cpu,
         waited_ns: None,
     };
     for (offer, Ready { answer, responder, device, near, .. }) in offers.iter().zip(ready) {
@@ -310,7 +313,8 @@ impl Serving {
     #[must_use]
     pub fn finish(mut self, messages: Option<u64>) -> Observation {
         let begun = self.begun.as_ref();
-        let cpu_ns = begun.map_or(0, |begun| begun.cpu.elapsed_ns());
+        let (cpu_ns, cpu_use) = begun.map_or((0, None), |begun| begun.cpu.elapsed());
+        let mhz = observe::processor_mhz(self.cpu);
         let waiting_ns = begun.and_then(|begun| begun.delay.elapsed_ns()).max(self.waited_ns);
         let peak_memory_bytes = begun.and_then(|begun| begun.memory.bytes());
         let served = self.end();
@@ -335,7 +339,17 @@ impl Serving {
             none if none.is_empty() => Vec::new(),
             marked => told(marked, self.marks.clock()),
         };
-        Observation { received, counters, cpu_ns, waiting_ns, peak_memory_bytes, marked, error }
+        Observation {
+            received,
+            counters,
+            cpu_ns,
+            cpu_use,
+            mhz,
+            waiting_ns,
+            peak_memory_bytes,
+            marked,
+            error,
+        }
     }
 
     fn end(&mut self) -> Result<Received, TransportError> {

@@ -6,7 +6,7 @@ use super::SampledCall;
 use crate::{
     engine::{Borne, Pauses, Task},
     plan::{Arrivals, Cell, Think},
-    report::{Counters, CpuCost, Memory, Path, PayloadCheck, TcpRecord},
+    report::{Counters, CpuCost, Memory, Path, PayloadCheck, TcpRecord, Waits},
     stats::Histogram,
     transport::{Split, VerbsSettings},
 };
@@ -111,6 +111,10 @@ pub struct SliceRecord {
     pub tcp: Option<TcpRecord>,
     /// Processor time of both sides.
     pub cpu: CpuCost,
+    /// How fast the processors of client and server ran, in MHz; `None` where nothing tells.
+    pub mhz: [Option<u32>; 2],
+    /// What both sides did while they waited.
+    pub waits: Waits,
     /// Memory of both sides.
     pub memory: Memory,
     /// Payload checks of both sides.

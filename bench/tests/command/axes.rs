@@ -66,7 +66,7 @@ fn every_format_tells_the_variants_apart() {
     let of = |format: &str| run(&format!("{SWEEP} --format {format}")).quietly(0).stdout;
     let csv = of("csv");
     let mut rows = csv.lines();
-    assert!(rows.next().unwrap().ends_with(",bytes_per_s_high,sustained,depth,threads"), "{csv}");
+    assert!(rows.next().unwrap().ends_with(",client_waits,server_waits,depth,threads"), "{csv}");
     let ends: BTreeSet<_> =
         rows.map(|row| row.rsplitn(3, ',').take(2).collect::<Vec<_>>()).collect();
     assert_eq!(ends.len(), 6, "1 and 2 threads without a depth and with two: {csv}");

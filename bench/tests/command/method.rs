@@ -1,6 +1,6 @@
 //! What the record must have, whatever is measured: points of the method that no other test is about.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     document::{Document, measured, number},
@@ -54,5 +54,49 @@ fn methodology_12_processor_time_of_both_sides_stands_beside_the_figure() {
     for cell in document(plan).cells() {
         let cpu: &Value = &cell["cpu"];
         assert!(number(&cpu["client_ns"]) > 0.0 && number(&cpu["server_ns"]) > 0.0, "{cell}");
+    }
+}
+
+/// Who sleeps until a message is there gives its processor up about once a message, who polls does not; and the
+/// document says of both sides what they did.
+#[test]
+fn methodology_12_who_sleeps_switches_once_a_message_and_who_polls_does_not() {
+    let closed = "--transport tcp@loopback --pattern latency -s 64 -n 3000 --rounds 1";
+    let document = document(closed);
+    let cell = &document.cells()[0];
+    assert_eq!(cell["settings"]["waits"], json!({ "client": "sleeps", "server": "sleeps" }));
+    for side in ["client", "server"] {
+        let switches = number(&cell["cpu"]["per_message"][side]["voluntary_switches"]);
+        assert!((0.5..2.0).contains(&switches), "{side}: {switches} a message");
+    }
+    // The client of an open loop looks at the time until its next call is due.
+    let open = "--transport tcp@loopback --pattern calls -s 64 -D 600ms --rounds 1 --rate 2000";
+    let document = self::document(open);
+    let cell = &document.cells()[0];
+    assert_eq!(cell["settings"]["waits"], json!({ "client": "polls", "server": "sleeps" }));
+    let switches = |side: &str| number(&cell["cpu"]["per_message"][side]["voluntary_switches"]);
+    let (client, server) = (switches("client"), switches("server"));
+    // Of a machine that has other work to do the server gets several calls at once, and sleeps less often.
+    assert!(client < 0.05 && server > 5.0 * client, "{client} and {server} a call");
+}
+
+/// Shares are of what the rates count: the sides' sums come back from them.
+#[test]
+fn methodology_12_costs_are_shared_out_among_messages_and_bytes() {
+    let plan = "--transport tcp@loopback --pattern bandwidth -s 64K -n 4000 --warm-up 1 --rounds 1";
+    let document = document(plan);
+    let cell = &document.cells()[0];
+    let cpu = &cell["cpu"];
+    for side in ["client", "server"] {
+        let (all, usage) = (number(&cpu[format!("{side}_ns")]), &cpu[side]);
+        let divided = number(&usage["user_ns"]) + number(&usage["system_ns"]);
+        assert!((divided - all).abs() < 0.05 * all, "{divided} of {all} ns");
+        let of_message = &cpu["per_message"][side];
+        let messages = all / number(&of_message["cpu_ns"]);
+        assert!((4000.0..4003.0).contains(&messages), "{messages} messages");
+        let each = number(&of_message["user_ns"]) + number(&of_message["system_ns"]);
+        assert!((each * messages - divided).abs() < 1e-6 * divided, "{cpu}");
+        let bytes = number(&of_message["cpu_ns"]) / number(&cpu["per_byte"][side]["cpu_ns"]);
+        assert!((bytes - 65_536.0).abs() < 1e-3, "{bytes} B a message");
     }
 }

@@ -10,7 +10,7 @@ use fabricbench::{
     plan::{Cell, Pattern, Plan, Sizes, Stop},
     report::{
         CellRecord, Counters, CpuCost, Document, Environment, Memory, Path, PathKind, PayloadCheck,
-        PlanRecord, ResultFile, SCHEMA,
+        PlanRecord, ResultFile, SCHEMA, Wait, Waits,
     },
     run::{Beginning, Measuring, Progress, Rules, carry_out},
     session::{Slice, SliceError, SliceRecord},
@@ -150,6 +150,8 @@ pub fn record(round_trips: Histogram, (warm_up, timed, elapsed): (u64, u64, u64)
         peer_counters: Counters::default(),
         tcp: None,
         cpu: CpuCost::default(),
+        mhz: [None; 2],
+        waits: Waits { client: Wait::Polls, server: Wait::Sleeps },
         memory: Memory::default(),
         payload: PayloadCheck { verified_messages: 1, corrupt_messages: 0 },
         settings: BTreeMap::new(),

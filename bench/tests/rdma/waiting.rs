@@ -45,6 +45,26 @@ fn both_directions_over_many_queue_pairs_do_not_fall_asleep_together() {
     }
 }
 
+/// Both sides of a ping-pong by events sleep before each message, and by polling before none.
+#[test]
+fn methodology_12_events_cost_switches_and_polling_none() {
+    let Some(_device) = device() else { return };
+    let server = server();
+    for (mode, waits) in [("", "polls"), ("-e", "sleeps")] {
+        let options =
+            format!("--transport verbs-send --pattern latency -s 64 -n 1000 --rounds 1 {mode}");
+        let document = run(&server, &options, 0);
+        let cell = &document.cells()[0];
+        let told = serde_json::json!({ "client": waits, "server": waits });
+        assert_eq!(cell["settings"]["waits"], told, "{cell}");
+        for side in ["client", "server"] {
+            let switches = cell["cpu"]["per_message"][side]["voluntary_switches"].as_f64().unwrap();
+            let expected = if mode == "-e" { 0.5..3.0 } else { 0.0..0.2 };
+            assert!(expected.contains(&switches), "{side}, {waits}: {switches} a message");
+        }
+    }
+}
+
 /// The receiver of plain writes has nothing to poll for, so it does not.
 #[test]
 fn a_receiver_of_writes_leaves_its_processor_alone() {

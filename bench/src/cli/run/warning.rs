@@ -24,6 +24,7 @@ pub(in crate::cli) fn warnings(here: &Host, there: &Host, threads: u32) -> Vec<S
              this run mean something"
         ));
     }
+    warnings.extend(governors(here, there));
     let (wanted, had) = if here.shares_kernel_with(there) {
         (threads.saturating_mul(2), here.environment.cpus)
     } else {
@@ -38,6 +39,26 @@ pub(in crate::cli) fn warnings(here: &Host, there: &Host, threads: u32) -> Vec<S
         ));
     }
     warnings
+}
+
+/// Frequency governors that change speed by load: in one line.
+fn governors(here: &Host, there: &Host) -> Option<String> {
+    let sides = match here.shares_kernel_with(there) {
+        true => vec![("both sides", here)],
+        false => vec![("the client", here), ("the server", there)],
+    };
+    let changing = |(side, host): (&str, &Host)| {
+        let governor = host.environment.governor.clone()?;
+        (governor != "performance").then(|| format!("{governor} on {side}"))
+    };
+    let changing: Vec<_> = sides.into_iter().filter_map(changing).collect();
+    (!changing.is_empty()).then(|| {
+        format!(
+            "the frequency governor is {}: processors change speed by load, and so do figures; set it by \
+             `cpupower frequency-set -g performance`",
+            changing.join(", ")
+        )
+    })
 }
 
 /// The most threads that wait for verbs on one side without giving up their processor.
@@ -113,6 +134,27 @@ mod tests {
         assert!(one.len() == 1 && one[0].starts_with("the server is an emulated"), "{one:?}");
         let both = warnings(&emulated, &emulated, 1);
         assert!(both.len() == 1 && both[0].starts_with("client and server are"), "{both:?}");
+    }
+
+    #[test]
+    fn a_governor_that_changes_speed_is_told_once() {
+        let governed = |boot: &str, governor: &str| {
+            let mut host = host(boot, 8, None);
+            host.environment.governor = Some(governor.to_owned());
+            host
+        };
+        let (steady, saving) = (governed("a", "performance"), governed("b", "powersave"));
+        assert!(warnings(&steady, &steady, 1).is_empty());
+        let told = |here, there| warnings(here, there, 1).join("\n");
+        assert!(
+            told(&steady, &saving)
+                .starts_with("the frequency governor is powersave on the server:")
+        );
+        assert!(told(&saving, &saving).contains("powersave on both sides: "), "one host");
+        let other = governed("c", "schedutil");
+        assert!(
+            told(&saving, &other).contains("powersave on the client, schedutil on the server: ")
+        );
     }
 
     #[test]

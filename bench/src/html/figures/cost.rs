@@ -10,32 +10,21 @@ use crate::{
         series::{Looks, Subject},
     },
     plan::Pattern,
-    report::{CellRecord, CpuCost, Side, number::figure},
+    report::{CellRecord, CpuUse, Per, Side, number::figure},
 };
-
-/// What processor time is shared out among.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::html) enum Per {
-    /// Messages, operations or calls.
-    Message,
-    /// Bytes of payload.
-    Byte,
-}
 
 /// Nanoseconds of processor time of one side for each message or byte, warm-up taken to cost what the rest does.
 pub(in crate::html) fn cost(cell: &CellRecord, side: Side, per: Per) -> Option<f64> {
-    let cpu: CpuCost = cell.cpu?;
-    let counted = match side {
-        Side::Client => cpu.client_ns,
-        Side::Server => cpu.server_ns,
-    };
-    let throughput = cell.throughput.as_ref()?;
-    let rate = match per {
-        Per::Message => throughput.messages_per_s,
-        Per::Byte => throughput.bytes_per_s,
-    };
-    let cost = cell.a_second(counted)? / rate;
-    cost.is_finite().then_some(cost)
+    cell.shared_out(cell.cpu?.of(side).0, per)
+}
+
+/// The part of it that the kernel has, in words; nothing where ticks do not tell.
+fn in_kernel(cell: &CellRecord, side: Side) -> String {
+    let usage = cell.cpu.and_then(|cpu| cpu.of(side).1);
+    match usage.and_then(CpuUse::system_share) {
+        Some(share) => format!(" ({} % of it in the kernel)", figure(Some(share * 100.0))),
+        None => String::new(),
+    }
 }
 
 /// A figure for each side: a message where messages are what counts, else a byte.
@@ -54,7 +43,8 @@ fn of_side(subject: &Subject<'_>, looks: &mut Looks<'_>, side: Side, per: Per) -
     let unit = Unit::covering(all);
     let value = |cell: &CellRecord| {
         let cost = unit.of(cost(cell, side, per)?);
-        Some(Value { value: cost, interval: None, thin: None, text: figure(Some(cost)) })
+        let text = format!("{}{}", figure(Some(cost)), in_kernel(cell, side));
+        Some(Value { value: cost, interval: None, thin: None, text })
     };
     let (of, unit_of) = match (per, subject.pattern) {
         (Per::Byte, _) => ("a byte", format!("{}/B", unit.name)),

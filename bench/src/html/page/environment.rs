@@ -9,13 +9,16 @@ use crate::{
 
 type Row = (&'static str, fn(&Environment) -> Option<String>);
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 11] = [
     ("host", |host| Some(host.hostname.clone())),
     ("fabricbench", |host| Some(host.fabricbench.clone())),
     ("kernel", |host| host.kernel.clone()),
     ("processor", |host| host.cpu.clone()),
     ("logical processors", |host| host.cpus.map(|cpus| cpus.to_string())),
     ("frequency governor", |host| host.governor.clone()),
+    ("MHz, first slice to last", |host| {
+        host.frequency_mhz.map(|mhz| format!("{} to {}", mhz.first, mhz.last))
+    }),
     ("virtualization", |host| host.virtualization.clone()),
     ("TCP congestion control", |host| host.congestion_control.clone()),
     ("clock source", |host| host.clock_source.clone()),

@@ -3,11 +3,8 @@
 use maud::{Markup, html};
 
 use crate::{
-    html::{
-        figures::cost::{Per, cost},
-        source::Source,
-    },
-    report::{CellRecord, Document, LatencyKind, Side, Status, number::figure, reasons},
+    html::{figures::cost::cost, source::Source},
+    report::{CellRecord, Document, LatencyKind, Per, Side, Status, number::figure, reasons},
 };
 
 /// Tables with more rows are closed at first.

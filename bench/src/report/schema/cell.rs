@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     super::{PhasesRecord, TcpRecord, TensorRecord},
-    Counters, Latency, Path, Throughput,
+    Counters, CpuCost, Latency, Path, Throughput, Waits,
 };
 use crate::plan::{
     Arrivals, Buffers, Pattern, Roles, ThinkSpread, TransportName, Variant, display_size,
@@ -192,24 +192,6 @@ pub struct ThinkRecord {
     pub longest: f64,
 }
 
-/// Processor time of both processes while the cell was measured, in nanoseconds: warm-up included,
-/// so of `settings.warm_up_messages + settings.messages` messages. The server's runs from the start
-/// of the slice until it is told to stop, and so holds some set-up and waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct CpuCost {
-    /// Of the client.
-    pub client_ns: u64,
-    /// Of the server.
-    pub server_ns: u64,
-    /// In which threads of the client were ready to run and had no processor; absent where the kernel
-    /// does not tell. Of several measuring threads, which have ended when it is read, not theirs.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub client_waiting_ns: Option<u64>,
-    /// The same of the server.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub server_waiting_ns: Option<u64>,
-}
-
 /// The most memory that each process had resident at once while the cell was measured, in bytes; what it
 /// held before counts. Absent where the kernel does not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -252,6 +234,9 @@ pub struct CellSettings {
     pub warm_up_messages: u64,
     /// Messages that were timed, all rounds together.
     pub messages: u64,
+    /// What each side's threads did while they waited for messages.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub waits: Option<Waits>,
     /// Settings of the transport by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub transport: BTreeMap<String, String>,

@@ -4,6 +4,7 @@
 //! never 0, NaN, infinite or a default.
 
 mod cell;
+mod cost;
 mod knee;
 mod path;
 mod times;
@@ -14,9 +15,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     cell::{
-        CellRecord, CellSettings, CpuCost, LoadRecord, Loss, Memory, PayloadCheck, RoundRecord,
-        Status, Stopped, StoppedBy, ThinkRecord,
+        CellRecord, CellSettings, LoadRecord, Loss, Memory, PayloadCheck, RoundRecord, Status,
+        Stopped, StoppedBy, ThinkRecord,
     },
+    cost::{CpuCost, CpuShare, CpuShares, CpuUse, Frequency, Per, Wait, Waits},
     knee::KneeRecord,
     path::{Counters, Path, PathKind, Proof},
     times::{Absent, HistogramRecord, Latency, LatencyKind, LatencySplit, Throughput},
@@ -183,6 +185,9 @@ pub struct Environment {
     pub cpus: Option<u32>,
     /// Frequency governor of processor 0.
     pub governor: Option<String>,
+    /// How fast the processors ran that measured; absent where nothing tells.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub frequency_mhz: Option<Frequency>,
     /// Hypervisor or emulator seen, for example `qemu-tcg`.
     pub virtualization: Option<String>,
     /// TCP congestion control in force.

@@ -48,7 +48,7 @@ pub use manager::ManagedResponder;
 pub use memory::{MemorySettings, Node, PageSize};
 pub use opening::{VerbsInitiator, VerbsOpening};
 pub use pair::Pair;
-pub use pair_plan::PairPlan;
+pub use pair_plan::{PairPlan, responder_sleeps};
 pub use ping::{Ask, Ping};
 pub use port::VerbsPort;
 pub use push::Push;

@@ -38,6 +38,14 @@ pub struct PairPlan {
     pub answers: bool,
 }
 
+/// Whether a responder sleeps also where completions are to be polled for, since messages leave no trace.
+#[must_use]
+pub fn responder_sleeps(pattern: Pattern, operation: VerbsOperation) -> bool {
+    let waits =
+        !matches!(pattern, Pattern::Latency | Pattern::Bidirectional) && !pattern.is_called();
+    operation == VerbsOperation::Write && waits
+}
+
 impl PairPlan {
     /// Receives to keep posted on each queue pair: where messages take them as many as are asked for,
     /// else a few for control messages. Pieces take one each, and none that is under way shall find
@@ -140,10 +148,7 @@ impl PairPlan {
     #[must_use]
     pub fn of_responder(mut self) -> Self {
         self.answers = true;
-        let traceless = self.verbs.operation == VerbsOperation::Write;
-        let waits = !matches!(self.cell.pattern, Pattern::Latency | Pattern::Bidirectional)
-            && !self.cell.pattern.is_called();
-        if traceless && waits {
+        if responder_sleeps(self.cell.pattern, self.verbs.operation) {
             self.settings.completions = CompletionMode::Events;
         }
         self
