@@ -1,0 +1,183 @@
+use super::*;
+use crate::{
+    plan::{Axis, Sweep, Value, Variant},
+    report::{CellSettings, Environment, Path, PathKind, PlanRecord, SCHEMA, Status, Throughput},
+};
+
+fn cell(transport: &str, size: u64) -> CellRecord {
+    CellRecord {
+        transport: transport.parse().unwrap(),
+        pattern: Pattern::Rate,
+        size,
+        reply: None,
+        buffers: None,
+        roles: None,
+        tensors: None,
+        variant: Variant::default(),
+        status: Status::Measured,
+        reason: None,
+        path: Some(Path {
+            kind: PathKind::SoftRoce,
+            device: Some("rxe0".to_owned()),
+            port: Some(1),
+            interface: None,
+            emulated: true,
+            backing: None,
+            address: None,
+            mtu: None,
+            chosen: None,
+        }),
+        peer_path: None,
+        load: None,
+        think: None,
+        latency: None,
+        phases: None,
+        throughput: Some(Throughput { bytes_per_s: 8e3, messages_per_s: 1e3, interval_95: None }),
+        counters: None,
+        peer_counters: None,
+        tcp: None,
+        cpu: None,
+        memory: None,
+        payload: None,
+        loss: None,
+        line_bytes_per_s: None,
+        failed_checks: Vec::new(),
+        stopped: None,
+        settings: Some(CellSettings {
+            depth: None,
+            warm_up_messages: 1,
+            messages: 1,
+            waits: None,
+            transport: std::collections::BTreeMap::new(),
+        }),
+        rounds: Vec::new(),
+    }
+}
+
+fn document(transports: &[&str], cells: Vec<CellRecord>) -> Document {
+    Document {
+        schema: SCHEMA.to_owned(),
+        fabricbench: "0".to_owned(),
+        complete: true,
+        started_unix_s: 0,
+        measured_s: None,
+        command: Vec::new(),
+        plan: PlanRecord {
+            transports: transports.iter().map(|name| name.parse().unwrap()).collect(),
+            patterns: vec![Pattern::Rate],
+            sizes: vec![8, 16],
+            sweep: Sweep::default(),
+            stop: String::new(),
+            warm_up: String::new(),
+            rounds: 1,
+            seed: 0,
+            precision: None,
+            budget_s: None,
+            estimate: None,
+            loop_kind: "closed".to_owned(),
+        },
+        client: Environment::default(),
+        server: None,
+        warnings: Vec::new(),
+        drift: None,
+        advice: Vec::new(),
+        model: None,
+        knees: Vec::new(),
+        cells,
+    }
+}
+
+#[test]
+fn what_holds_for_several_transports_is_said_once() {
+    let mut too_large = cell("verbs-ud-send", 16);
+    too_large.status = Status::Unsupported;
+    too_large.reason = Some("too large".to_owned());
+    let mut also = cell("verbs-ud-send-imm", 16);
+    also.status = Status::Unsupported;
+    also.reason = Some("too large".to_owned());
+    let cells = vec![cell("verbs-ud-send", 8), cell("verbs-ud-send-imm", 8), too_large, also];
+    let text = table(&document(&["verbs-ud-send", "verbs-ud-send-imm"], cells));
+    let both = "verbs-ud-send, verbs-ud-send-imm: ";
+    let lines: Vec<_> = text.lines().filter_map(|line| line.strip_prefix(both)).collect();
+    assert_eq!(
+        lines,
+        [
+            "soft-RoCE (EMULATED) rxe0 port 1; no counters on the client, no counters on the server",
+            "unsupported (2 cells): too large"
+        ]
+    );
+}
+
+#[test]
+fn a_search_says_what_it_found() {
+    let mut found = cell("verbs-send", 8);
+    let settings = found.settings.as_mut().unwrap();
+    settings.transport.insert("tuned".to_owned(), "-l 16: the best".to_owned());
+    let text = table(&document(&["verbs-send"], vec![found, cell("verbs-send", 16)]));
+    assert!(text.ends_with("verbs-send rate 8 B: tuned: -l 16: the best\n"), "{text}");
+}
+
+#[test]
+fn a_table_fits_a_line() {
+    let names: Vec<String> = crate::plan::VerbsName::all().map(|name| name.to_string()).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let cells = names.iter().map(|name| cell(name, 8)).collect();
+    let text = table(&document(&names, cells));
+    let rows = text.lines().filter(|line| line.trim_start().starts_with("size"));
+    let columns: Vec<_> = rows.map(|row| (row.len(), row.split_whitespace().count())).collect();
+    assert_eq!(columns.iter().map(|(_, count)| count - 1).sum::<usize>(), 13, "{text}");
+    assert!(columns.iter().all(|(width, _)| *width <= LINE), "{columns:?}");
+}
+
+/// Variants of a push at 8 and 16 B, beside a transport that has none.
+fn swept(variants: impl Iterator<Item = u64> + Clone) -> Document {
+    let mut cells = Vec::new();
+    for size in [8, 16] {
+        for qp in variants.clone() {
+            let variant = Variant::default()
+                .with(Axis::Qp, Value::Number(qp))
+                .with(Axis::Post, Value::Word("plain".to_owned()));
+            cells.push(CellRecord { variant, ..cell("verbs-write", size) });
+        }
+        cells.push(cell("tcp@loopback", size));
+    }
+    document(&["verbs-write", "tcp@loopback"], cells)
+}
+
+#[test]
+fn few_variants_stand_side_by_side() {
+    let text = table(&swept(1..=2));
+    let header = text.lines().nth(1).unwrap();
+    let columns: Vec<_> = header.split_whitespace().collect();
+    let named = |qp: u64| format!("verbs-write[qp={qp},post=plain]");
+    assert_eq!(columns, ["size", &named(1), &named(2), "tcp@loopback"]);
+    assert!(text.contains("\nverbs-write, tcp@loopback: soft-RoCE"), "said once: {text}");
+}
+
+#[test]
+fn many_variants_are_rows_of_which_each_fits_a_line() {
+    let text = table(&swept(1..=5));
+    let rows: Vec<Vec<_>> =
+        text.lines().skip(1).take(13).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["size", "qp", "post", "verbs-write", "tcp@loopback"]);
+    assert_eq!(rows[1], ["8", "B", "1.00"], "what nothing touches has a row of its own");
+    assert_eq!(rows[2], ["8", "B", "1", "plain", "1.00"]);
+    assert_eq!(rows[12], ["16", "B", "5", "plain", "1.00"]);
+    assert!(text.lines().take(14).all(|line| line.len() <= LINE), "{text}");
+}
+
+#[test]
+fn a_line_of_reasons_names_few_variants_and_counts_many() {
+    let mut document = swept(1..=6);
+    for cell in document.cells.iter_mut().filter(|cell| cell.size == 8).take(5) {
+        cell.status = Status::Unsupported;
+        cell.reason = Some("too many".to_owned());
+    }
+    let text = table(&document);
+    let line = "verbs-write in 5 of 6 variants: unsupported (5 cells): too many";
+    assert!(text.contains(line), "{text}");
+    document.cells[4].reason = Some("far too many".to_owned());
+    let text = table(&document);
+    let line = "verbs-write[qp=5,post=plain]: unsupported (rate 8 B): far too many";
+    assert!(text.contains(line), "{text}");
+}
