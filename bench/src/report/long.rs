@@ -3,7 +3,8 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::{
-    Bound, CellRecord, CpuUse, Document, Latency, Per, Side, Status, TcpRecord, Throughput, model,
+    Bound, CellRecord, CpuUse, Document, Latency, Look, Per, Side, Status, TcpRecord, Throughput,
+    model,
     notes::long_notes,
     number::figure,
     phases::phases,
@@ -60,7 +61,7 @@ pub fn long(document: &Document) -> String {
          processors copy at once); CPU: processor time of \
          each process a message, of tensors a step, and a byte; sys: the part of it in the kernel, of 250 ms or more; csw: context switches of its threads to wait, a message; conns: TCP connections that the client's kernel counts; retrans: segments that TCP sent again, on both sides; TCP rtt: the client's \
          smoothed round trip time at the end of a slice\n\n{}{}{}",
-        phases(document),
+        phases(document, Look::PLAIN.line),
         model(document).map_or_else(String::new, |model| costs(&model)),
         long_notes(document)
     )

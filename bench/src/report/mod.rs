@@ -1,10 +1,12 @@
 //! The result document and its faces.
 
+mod chart;
 mod column;
 mod csv;
 mod file;
 mod knees;
 mod long;
+mod look;
 mod notes;
 pub(crate) mod number;
 mod openmetrics;
@@ -18,9 +20,11 @@ mod table;
 mod tcp;
 mod tensors;
 
+pub use chart::latency_chart;
 pub use csv::csv;
 pub use file::{Content, OutputError, ResultFile};
 pub use long::long;
+pub use look::Look;
 pub(crate) use notes::{notes, reasons, ways};
 pub use openmetrics::openmetrics;
 pub use perftest::{PerftestColumns, perftest};

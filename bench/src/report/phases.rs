@@ -108,8 +108,9 @@ const SERVER_ORDER: [&str; 9] =
 const NAME: usize = "server: deliver + decode".len();
 const FIGURE: usize = "12,345 (67,890) 100 %".len();
 
-/// The tables of phases, one for each pattern and size; nothing where nothing was marked.
-pub(super) fn phases(document: &Document) -> String {
+/// The tables of phases, one for each pattern and size, as wide as `line` characters at the most; nothing where
+/// nothing was marked.
+pub(super) fn phases(document: &Document, line: usize) -> String {
     let mut text = String::new();
     let mut shown: Vec<(Pattern, String)> = Vec::new();
     for cell in document.cells.iter().filter(|cell| cell.phases.is_some()) {
@@ -129,7 +130,7 @@ pub(super) fn phases(document: &Document) -> String {
         );
         let _ = writeln!(text, "{title}");
         let width = |(label, _): &(String, &PhasesRecord)| label.len().max(FIGURE);
-        for columns in beside(columns.clone().into_iter(), NAME, width) {
+        for columns in beside(line, columns.clone().into_iter(), NAME, width) {
             let _ = writeln!(text, "{}", rows(&columns));
         }
         for (label, record) in &columns {

@@ -1,35 +1,54 @@
 //! The table: transports side by side, a row a size, a block a pattern. Variants of a sweep stand side
 //! by side as well where they fit, else in rows.
 
+mod best;
 mod figures;
 mod rows;
 
 use std::fmt::Write as _;
 
+use anstyle::Style;
+
 use self::{
     figures::shown,
-    rows::{Face, rows_of_sizes, rows_of_variants},
+    rows::{Face, axes_width, rows_of_sizes, rows_of_variants},
 };
-use super::{CellRecord, Document, column::Columns, knees::knees, notes::notes, phases::phases};
+
+use super::{
+    CellRecord, Document,
+    column::Columns,
+    knees::knees,
+    look::{ADVICE, Look, WARNING},
+    notes::notes,
+    phases::phases,
+};
 use crate::plan::{Pattern, display_bytes};
 
-/// The table as text, with what a reader must know about each column under it.
+/// The table as text of that look, with what a reader must know about each column under it.
 #[must_use]
-pub fn table(document: &Document) -> String {
-    let mut text = tables(document, Face::Plain);
+pub fn table(document: &Document, look: Look) -> String {
+    let mut text = tables(document, Face::Plain(look));
     text.push_str(&knees(document));
-    text.push_str(&phases(document));
-    text.push_str(&notes(document));
+    text.push_str(&phases(document, look.line));
+    for line in notes(document).lines() {
+        let style = match line.split_once(": ") {
+            Some(("warning", _)) => WARNING,
+            Some(("advice", _)) => ADVICE,
+            _ => Style::new(),
+        };
+        let _ = writeln!(text, "{}", look.paint(style, line));
+    }
     text
 }
 
 /// The same as Markdown, as it is read on GitHub: for an issue or a summary of a job.
 #[must_use]
 pub fn markdown(document: &Document) -> String {
-    let mut text = tables(document, Face::Markdown);
+    let face = Face::Markdown;
+    let mut text = tables(document, face);
     for (title, lines) in [
         ("latency against offered rate", knees(document)),
-        ("phases", phases(document)),
+        ("phases", phases(document, face.line())),
         ("notes", notes(document)),
     ] {
         if !lines.is_empty() {
@@ -54,11 +73,14 @@ fn tables(document: &Document, face: Face) -> String {
         let columns = Columns::of(document, &cells);
         let shown_widths = cells.iter().map(|cell| shown(cell).len()).max();
         let figure = widest(pattern).max(shown_widths.unwrap_or(0));
-        let side_by_side = beside(columns.iter(), SIZE, |column| column.title().len().max(figure));
+        let line = face.line();
+        let side_by_side =
+            beside(line, columns.iter(), SIZE, |column| column.title().len().max(figure));
         let is_swept = columns.iter().any(|column| !column.variant.is_empty());
         let tables: Vec<String> = if is_swept && side_by_side.len() > 1 {
             // As many lines as there are variants, rather than tables of a few columns each.
-            let blocks = beside(columns.transports(), SIZE, |transport| {
+            let first = SIZE + axes_width(&cells);
+            let blocks = beside(line, columns.transports(), first, |transport| {
                 transport.to_string().len().max(figure)
             });
             blocks.iter().map(|transports| rows_of_variants(&cells, transports, face)).collect()
@@ -138,9 +160,6 @@ fn tensors_title(document: &Document, pattern: Pattern) -> String {
     )
 }
 
-/// Characters of a line: more would wrap in many a terminal.
-const LINE: usize = 100;
-
 /// Characters of the widest size.
 const SIZE: usize = "1023 KiB".len();
 
@@ -153,19 +172,20 @@ fn widest(pattern: Pattern) -> usize {
     }
 }
 
-/// As many columns side by side as fit a line, then the next; `first` is the width of what stands before
+/// As many columns side by side as fit `line` characters, then the next; `first` is the width of what stands before
 /// them, `width` that of a column.
 pub(super) fn beside<T>(
+    line: usize,
     columns: impl Iterator<Item = T>,
     first: usize,
     width: impl Fn(&T) -> usize,
 ) -> Vec<Vec<T>> {
     let mut blocks: Vec<Vec<T>> = Vec::new();
-    let mut taken = LINE;
+    let mut taken = line;
     for column in columns {
         let needed = width(&column) + 2;
         taken += needed;
-        if taken > LINE {
+        if taken > line || blocks.is_empty() {
             taken = first + needed;
             blocks.push(Vec::new());
         }
@@ -177,4 +197,4 @@ pub(super) fn beside<T>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -133,6 +133,6 @@ fn a_server_that_is_never_full_says_so() {
     // 8 in flight, 100 us each; offered is more, step by step.
     near(capacity_per_s, 80_000.0, 0.1);
     assert!(sustained_per_s > capacity_per_s.map(|capacity| 2.0 * capacity), "{sustained_per_s:?}");
-    let text = fabricbench::report::table(&document);
+    let text = fabricbench::report::table(&document, fabricbench::report::Look::PLAIN);
     assert!(text.contains("its limit was not found"), "{text}");
 }

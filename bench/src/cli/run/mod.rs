@@ -36,8 +36,8 @@ use crate::{
     observe::memory_copy,
     plan::Plan,
     report::{
-        Content, Document, PerftestColumns, ResultFile, Status, csv, long, markdown, openmetrics,
-        perftest, table,
+        Content, Document, Look, PerftestColumns, ResultFile, Status, csv, long, markdown,
+        openmetrics, perftest, table,
     },
     run::{Rules, RunError},
     session::{Host, Variants},
@@ -231,7 +231,7 @@ fn render(arguments: &RunArguments, document: &Document) -> Result<(), Failure> 
             };
             print(&perftest(document, columns))
         }
-        Format::Table => print(&table(document)),
+        Format::Table => print(&table(document, Look::PLAIN)),
         // Printed as it came.
         Format::Jsonl => Ok(()),
         Format::Markdown => print(&markdown(document)),

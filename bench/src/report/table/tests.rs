@@ -1,10 +1,12 @@
 use super::*;
 use crate::{
     plan::{Axis, Sweep, Value, Variant},
-    report::{CellSettings, Environment, Path, PathKind, PlanRecord, SCHEMA, Status, Throughput},
+    report::{
+        CellSettings, Environment, Latency, Path, PathKind, PlanRecord, SCHEMA, Status, Throughput,
+    },
 };
 
-fn cell(transport: &str, size: u64) -> CellRecord {
+pub(in crate::report) fn cell(transport: &str, size: u64) -> CellRecord {
     CellRecord {
         transport: transport.parse().unwrap(),
         pattern: Pattern::Rate,
@@ -54,7 +56,24 @@ fn cell(transport: &str, size: u64) -> CellRecord {
     }
 }
 
-fn document(transports: &[&str], cells: Vec<CellRecord>) -> Document {
+/// The latency of a cell, of so many nanoseconds.
+pub(in crate::report) fn latency_cell(transport: &str, size: u64, ns: f64) -> CellRecord {
+    let latency = Latency {
+        p50: Some(ns),
+        ..serde_json::from_value(serde_json::json!({
+            "unit": "ns", "kind": "half-round-trip", "samples": 20, "min": ns, "p50": ns,
+            "p99": null, "p999": null, "max": ns, "mean": ns
+        }))
+        .unwrap()
+    };
+    CellRecord { pattern: Pattern::Latency, latency: Some(latency), ..cell(transport, size) }
+}
+
+fn plain(document: &Document) -> String {
+    table(document, Look::PLAIN)
+}
+
+pub(in crate::report) fn document(transports: &[&str], cells: Vec<CellRecord>) -> Document {
     Document {
         schema: SCHEMA.to_owned(),
         fabricbench: "0".to_owned(),
@@ -96,7 +115,7 @@ fn what_holds_for_several_transports_is_said_once() {
     also.status = Status::Unsupported;
     also.reason = Some("too large".to_owned());
     let cells = vec![cell("verbs-ud-send", 8), cell("verbs-ud-send-imm", 8), too_large, also];
-    let text = table(&document(&["verbs-ud-send", "verbs-ud-send-imm"], cells));
+    let text = plain(&document(&["verbs-ud-send", "verbs-ud-send-imm"], cells));
     let both = "verbs-ud-send, verbs-ud-send-imm: ";
     let lines: Vec<_> = text.lines().filter_map(|line| line.strip_prefix(both)).collect();
     assert_eq!(
@@ -113,7 +132,7 @@ fn a_search_says_what_it_found() {
     let mut found = cell("verbs-send", 8);
     let settings = found.settings.as_mut().unwrap();
     settings.transport.insert("tuned".to_owned(), "-l 16: the best".to_owned());
-    let text = table(&document(&["verbs-send"], vec![found, cell("verbs-send", 16)]));
+    let text = plain(&document(&["verbs-send"], vec![found, cell("verbs-send", 16)]));
     assert!(text.ends_with("verbs-send rate 8 B: tuned: -l 16: the best\n"), "{text}");
 }
 
@@ -122,11 +141,11 @@ fn a_table_fits_a_line() {
     let names: Vec<String> = crate::plan::VerbsName::all().map(|name| name.to_string()).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let cells = names.iter().map(|name| cell(name, 8)).collect();
-    let text = table(&document(&names, cells));
+    let text = plain(&document(&names, cells));
     let rows = text.lines().filter(|line| line.trim_start().starts_with("size"));
     let columns: Vec<_> = rows.map(|row| (row.len(), row.split_whitespace().count())).collect();
     assert_eq!(columns.iter().map(|(_, count)| count - 1).sum::<usize>(), 13, "{text}");
-    assert!(columns.iter().all(|(width, _)| *width <= LINE), "{columns:?}");
+    assert!(columns.iter().all(|(width, _)| *width <= Look::PLAIN.line), "{columns:?}");
 }
 
 /// Variants of a push at 8 and 16 B, beside a transport that has none.
@@ -146,7 +165,7 @@ fn swept(variants: impl Iterator<Item = u64> + Clone) -> Document {
 
 #[test]
 fn few_variants_stand_side_by_side() {
-    let text = table(&swept(1..=2));
+    let text = plain(&swept(1..=2));
     let header = text.lines().nth(1).unwrap();
     let columns: Vec<_> = header.split_whitespace().collect();
     let named = |qp: u64| format!("verbs-write[qp={qp},post=plain]");
@@ -156,14 +175,14 @@ fn few_variants_stand_side_by_side() {
 
 #[test]
 fn many_variants_are_rows_of_which_each_fits_a_line() {
-    let text = table(&swept(1..=5));
+    let text = plain(&swept(1..=5));
     let rows: Vec<Vec<_>> =
         text.lines().skip(1).take(13).map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["size", "qp", "post", "verbs-write", "tcp@loopback"]);
     assert_eq!(rows[1], ["8", "B", "1.00"], "what nothing touches has a row of its own");
     assert_eq!(rows[2], ["8", "B", "1", "plain", "1.00"]);
     assert_eq!(rows[12], ["16", "B", "5", "plain", "1.00"]);
-    assert!(text.lines().take(14).all(|line| line.len() <= LINE), "{text}");
+    assert!(text.lines().take(14).all(|line| line.len() <= Look::PLAIN.line), "{text}");
 }
 
 #[test]
@@ -173,11 +192,55 @@ fn a_line_of_reasons_names_few_variants_and_counts_many() {
         cell.status = Status::Unsupported;
         cell.reason = Some("too many".to_owned());
     }
-    let text = table(&document);
+    let text = plain(&document);
     let line = "verbs-write in 5 of 6 variants: unsupported (5 cells): too many";
     assert!(text.contains(line), "{text}");
     document.cells[4].reason = Some("far too many".to_owned());
-    let text = table(&document);
+    let text = plain(&document);
     let line = "verbs-write[qp=5,post=plain]: unsupported (rate 8 B): far too many";
     assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn a_narrow_terminal_has_more_blocks_each_with_its_sizes() {
+    let names = ["verbs-write", "verbs-send", "grpc@loopback", "tcp@loopback"];
+    let cells = names.iter().flat_map(|name| [cell(name, 8), cell(name, 16)]).collect();
+    let document = document(&names, cells);
+    let headers = |line| {
+        let text = table(&document, Look { line, ..Look::PLAIN });
+        let of = text.lines().filter(|line| line.trim_start().starts_with("size"));
+        of.map(|line| line.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(headers(120).len(), 1);
+    let narrow = headers(50);
+    assert!(narrow.len() == 2 && narrow.iter().all(|width| *width <= 50), "{narrow:?}");
+    assert_eq!(headers(1).len(), 4, "one column at the least");
+}
+
+#[test]
+fn the_best_of_a_row_is_green_and_what_is_missing_red() {
+    let mut fast = cell("verbs-write", 8);
+    let mut slow = cell("tcp@loopback", 8);
+    let rates = [fast.throughput.as_mut().unwrap(), slow.throughput.as_mut().unwrap()];
+    for (rate, bytes_per_s) in rates.into_iter().zip([9e3, 8e3]) {
+        rate.bytes_per_s = bytes_per_s;
+        rate.interval_95 = Some([bytes_per_s - 1e2, bytes_per_s + 1e2]);
+    }
+    let mut failed = cell("verbs-send", 8);
+    failed.status = Status::Failed;
+    let mut document =
+        document(&["verbs-write", "verbs-send", "tcp@loopback"], vec![fast, failed, slow]);
+    document.warnings.push("slow".to_owned());
+    let text = table(&document, Look { styled: true, ..Look::PLAIN });
+    let row = text.lines().nth(2).unwrap();
+    assert!(row.contains("\u{1b}[1m\u{1b}[32m1.00\u{1b}[0m"), "{row:?}");
+    assert!(row.contains("\u{1b}[31mfailed\u{1b}[0m"), "{row:?}");
+    assert!(row.ends_with("1.00"), "{row:?}");
+    assert!(text.contains("\u{1b}[33mwarning: slow\u{1b}[0m\n"), "{text:?}");
+    // Nothing but colours is added.
+    let mut bare = text.clone();
+    for code in ["[0m", "[1m", "[31m", "[32m", "[33m"] {
+        bare = bare.replace(&format!("\u{1b}{code}"), "");
+    }
+    assert_eq!(bare, plain(&document));
 }
