@@ -81,6 +81,8 @@ mod suite;
 mod sweep;
 #[path = "command/tensors.rs"]
 mod tensors;
+#[path = "command/terminal.rs"]
+mod terminal;
 #[path = "command/think.rs"]
 mod think;
 #[path = "command/thread_limit.rs"]

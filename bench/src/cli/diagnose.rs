@@ -98,7 +98,7 @@ enum Format {
 pub(super) fn diagnose(arguments: &DiagnoseArguments) -> Result<Exit, Failure> {
     let words = arguments.of_run();
     let run = match Cli::try_parse_from(&words) {
-        Ok(Cli { command: Command::Run(run) }) => *run,
+        Ok(Cli { command: Command::Run(run), .. }) => *run,
         Ok(_) => return Err(Failure::Usage("no arguments of a run".to_owned())),
         Err(refused) => return Err(Failure::Usage(super::one_line(&refused.to_string()))),
     };

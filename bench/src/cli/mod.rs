@@ -17,12 +17,18 @@ mod run;
 mod schema;
 mod serve;
 mod suite;
+mod terminal;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{report::plain, session::raise_descriptor_limit};
+use terminal::When;
+
+use crate::{
+    report::{WARNING, plain},
+    session::raise_descriptor_limit,
+};
 
 /// The control connection's port when nobody says otherwise.
 pub const DEFAULT_PORT: u16 = 18570;
@@ -37,6 +43,9 @@ pub const DEFAULT_PORT: u16 = 18570;
                   One host: `fabricbench run`. What is here: `fabricbench probe`."
 )]
 pub struct Cli {
+    /// Colours; by themselves on a terminal, and never with NO_COLOR or TERM=dumb in the environment
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = When::Auto)]
+    color: When,
     #[command(subcommand)]
     command: Command,
 }
@@ -112,7 +121,10 @@ pub fn main() -> ExitCode {
     raise_descriptor_limit();
     let arguments = perftest::respell(std::env::args_os());
     let command = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => cli.command,
+        Ok(cli) => {
+            cli.color.decide_colours();
+            cli.command
+        }
         Err(refused) => return answer(&refused, &arguments),
     };
     let exit = match command {
@@ -182,14 +194,20 @@ fn find_option<'a>(
 
 /// One line on standard error: what failed, on what, what to do.
 fn complain(failure: impl std::fmt::Display) {
-    say(format_args!("fabricbench: {failure}"));
+    let failure = failure.to_string();
+    let name = terminal::error_look().paint(WARNING, "fabricbench:");
+    write_line(&format!("{name} {}", plain(&failure)));
 }
 
 /// A line on standard error. That nobody reads it any longer (`2>&1 | head`) is no failure.
 fn say(line: impl std::fmt::Display) {
+    write_line(&plain(&line.to_string()));
+}
+
+fn write_line(line: &str) {
     use std::io::Write as _;
     // In one write, so that lines of several threads and processes do not mix.
-    let line = format!("{}\n", plain(&line.to_string()));
+    let line = format!("{line}\n");
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 

@@ -70,7 +70,6 @@ const INSTEAD: &[(&[&str], &str)] = &[
             "--client",
             "-Z",
             "--server",
-            "-v",
             "--mac-fwd",
             "--tcp",
             "--raw-ipv6",

@@ -36,6 +36,8 @@ pub(super) enum Shown {
     Bar(ProgressBar),
     Lines(Lines),
     Nothing,
+    /// Not even what else goes beside errors.
+    Quiet,
 }
 
 /// Lines, and a thread that says of a long slice that it is still under way.
@@ -120,6 +122,8 @@ impl Shown {
             Self::Bar(bar) => bar.set_message(text.to_owned()),
             Self::Lines(_) => say(text),
             Self::Nothing => return false,
+            // It is to be silent, and so it is said as well as can be.
+            Self::Quiet => {}
         }
         true
     }
@@ -129,7 +133,16 @@ impl Shown {
         match self {
             Self::Bar(bar) => bar.println(text),
             Self::Lines(_) => say(text),
-            Self::Nothing => {}
+            Self::Nothing | Self::Quiet => {}
+        }
+    }
+
+    /// Shows a line that was asked for, whatever is shown of the progress.
+    pub(super) fn note(&self, text: &str) {
+        match self {
+            Self::Bar(bar) => bar.suspend(|| say(text)),
+            Self::Lines(_) | Self::Nothing => say(text),
+            Self::Quiet => {}
         }
     }
 
@@ -158,7 +171,7 @@ impl Progress for Shown {
                 }
                 standing.slice = Some((text, Instant::now()));
             }
-            Self::Nothing => {}
+            Self::Nothing | Self::Quiet => {}
         }
     }
 
@@ -166,6 +179,8 @@ impl Progress for Shown {
         match self {
             Self::Bar(bar) => bar.suspend(|| complain(text)),
             Self::Lines(_) | Self::Nothing => complain(text),
+            // It is in the result.
+            Self::Quiet => {}
         }
     }
 
@@ -184,6 +199,22 @@ fn so_far(beginning: &Beginning<'_>) -> String {
         Status::Measured => format!("{}; {left} left", summary(beginning.so_far)),
         _ => format!("{}; {left} left", beginning.cell),
     }
+}
+
+/// What a round found: of that round alone, behind it the cell so far.
+pub(super) fn round_summary(round: u32, cell: &CellRecord) -> String {
+    let of = cell.rounds.iter().find(|of| of.round == round);
+    let found = match of {
+        Some(of) => {
+            let p50 = match of.p50 {
+                Some(p50) => format!(", median {:.2} us", p50 / 1e3),
+                None => String::new(),
+            };
+            format!("{} messages in {:.3} s{p50}; ", of.messages, of.elapsed_ns as f64 / 1e9)
+        }
+        None => String::new(),
+    };
+    format!("round {}: {found}so far {}", round + 1, summary(cell))
 }
 
 fn summary(cell: &CellRecord) -> String {

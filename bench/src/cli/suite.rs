@@ -172,7 +172,7 @@ pub(super) fn suite(name: &SuiteName) -> Result<Exit, Failure> {
     arguments.check_payloads()?;
     let words = arguments.of_run();
     let mut run = match Cli::try_parse_from(&words) {
-        Ok(Cli { command: Command::Run(run) }) => run,
+        Ok(Cli { command: Command::Run(run), .. }) => run,
         Ok(_) => return Err(Failure::Usage("no arguments of a run".to_owned())),
         Err(refused) => return Err(Failure::Usage(super::one_line(&refused.to_string()))),
     };

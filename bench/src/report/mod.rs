@@ -25,6 +25,7 @@ pub use csv::csv;
 pub use file::{Content, OutputError, ResultFile};
 pub use long::long;
 pub use look::Look;
+pub(crate) use look::WARNING;
 pub(crate) use notes::{notes, reasons, ways};
 pub use openmetrics::openmetrics;
 pub use perftest::{PerftestColumns, perftest};

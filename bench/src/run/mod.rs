@@ -62,6 +62,8 @@ pub trait Progress {
     fn begin(&mut self, beginning: &Beginning<'_>);
     /// Something that cannot wait for the end.
     fn warn(&mut self, text: &str);
+    /// A round of a cell was measured, or failed: what there is of it now.
+    fn round_done(&mut self, _round: u32, _cell: &CellRecord) {}
     /// A cell has all its rounds, or will never have them.
     fn cell_done(&mut self, cell: &CellRecord);
     /// Calls were marked in a slice of `cell`.
@@ -260,6 +262,7 @@ impl Run {
                     progress.marked(&slice.cell, round, phases);
                 }
                 tally.add(record, planned, (round, &slice), measured);
+                progress.round_done(round, record);
                 let took = since(measuring, start).saturating_sub(began);
                 if let Some(by) = pace.measured(cell, turn, took, timed, record)
                     && plan.precision.is_some()

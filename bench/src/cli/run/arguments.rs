@@ -8,6 +8,7 @@ use clap::{
 };
 
 use super::{
+    shown::ShownOptions,
     sweep::{Varied, parse_varied},
     tensors::parse_coalesce,
 };
@@ -22,7 +23,6 @@ use crate::{
             parse_timeout,
         },
         perftest::Habits,
-        progress::ProgressMode,
     },
     engine::WarmUp,
     plan::{
@@ -195,9 +195,8 @@ pub(in crate::cli) struct RunArguments {
     /// Gb/s (10^9 bits) with `--format perftest`, as there, in place of MB/s (2^20 bytes)
     #[arg(long = "report_gbits", alias = "report-gbits")]
     pub(super) report_gbits: bool,
-    /// Progress on standard error
-    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
-    pub(super) progress: ProgressMode,
+    #[command(flatten)]
+    pub(super) shown: ShownOptions,
     /// Port of the server's control connection
     #[arg(short = 'p', long, default_value_t = DEFAULT_PORT)]
     pub(super) port: u16,

@@ -6,9 +6,11 @@ mod document;
 mod ignored;
 mod lines;
 mod plan;
+mod shown;
 mod sweep;
 mod tensors;
 mod trace;
+mod verbose;
 mod warning;
 
 use std::ffi::OsString;
@@ -31,12 +33,16 @@ use self::{
     trace::{TraceFile, Watched},
     warning::{cut_moderation, most_polling},
 };
-use super::{Exit, Failure, complain, print, progress::Shown, serve::stop_on_signals};
+use super::{
+    Exit, Failure, complain, print,
+    serve::stop_on_signals,
+    terminal::{When, look},
+};
 use crate::{
     observe::memory_copy,
     plan::Plan,
     report::{
-        Content, Document, Look, PerftestColumns, ResultFile, Status, csv, long, markdown,
+        Content, Document, PerftestColumns, ResultFile, Status, csv, latency_chart, long, markdown,
         openmetrics, perftest, table,
     },
     run::{Rules, RunError},
@@ -50,6 +56,11 @@ use crate::{
 /// # Errors
 /// The arguments make no sense, or the run did not begin.
 pub(super) fn run(arguments: &RunArguments, words: &[OsString]) -> Result<Exit, Failure> {
+    if arguments.shown.chart == When::Always && arguments.format != Format::Table {
+        return Err(Failure::Usage(
+            "--chart always belongs to --format table; leave one of the two out".to_owned(),
+        ));
+    }
     if arguments.report_gbits && arguments.format != Format::Perftest {
         return Err(Failure::Usage(
             "--report_gbits belongs to --format perftest; the other formats are in MB/s (10^6 bytes)"
@@ -94,12 +105,17 @@ pub(super) fn carry_out(
     let stop = stop_on_signals()?;
     let here = Host::here().map_err(Failure::Error)?;
     let mut document = document(arguments, &plan, &here);
-    let mut shown = Shown::new(arguments.progress);
+    let mut shown = arguments.shown.progress();
     let mut trace = None;
 
     let mut lines = (arguments.format == Format::Jsonl).then(Lines::default);
-    let watched =
-        Watched { shown: &mut shown, trace: &mut trace, lines: lines.as_mut(), unprinted: None };
+    let watched = Watched {
+        shown: &mut shown,
+        trace: &mut trace,
+        lines: lines.as_mut(),
+        verbose: arguments.shown.verbose(),
+        unprinted: None,
+    };
     let ended = measure((arguments, words), (plan, variants), here, &stop, &mut document, watched);
     shown.end();
     // Also an interruption may come before the server is reached.
@@ -201,6 +217,9 @@ fn measure(
         Ok(initiating) => initiating,
         Err(failure) => return Err(not_begun(document, file, failure)),
     };
+    if let Some(verbose) = &watched.verbose {
+        verbose.decided(watched.shown, document, &initiating);
+    }
     // From here on the file is of this run, so that the document of an earlier one is never taken for its.
     if let Some(Err(error)) = file.map(|file| file.write(document)) {
         return Err(not_begun(document, None, Failure::error(error)));
@@ -231,7 +250,16 @@ fn render(arguments: &RunArguments, document: &Document) -> Result<(), Failure> 
             };
             print(&perftest(document, columns))
         }
-        Format::Table => print(&table(document, Look::PLAIN)),
+        Format::Table => {
+            let look = look();
+            let mut text = table(document, look);
+            if let Some(chart) =
+                latency_chart(document, look).filter(|_| arguments.shown.chart.holds())
+            {
+                text = format!("{text}\n{chart}");
+            }
+            print(&text)
+        }
         // Printed as it came.
         Format::Jsonl => Ok(()),
         Format::Markdown => print(&markdown(document)),

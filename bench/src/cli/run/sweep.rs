@@ -184,7 +184,7 @@ fn typed(words: &[OsString], variant: &Variant) -> Result<RunArguments, Failure>
     let behind = words.iter().position(|word| word == "run").map_or(words.len(), |run| run + 1);
     let (before, after) = words.split_at(behind);
     match Cli::try_parse_from([before, options.as_slice(), after].concat()) {
-        Ok(Cli { command: Command::Run(arguments) }) => Ok(*arguments),
+        Ok(Cli { command: Command::Run(arguments), .. }) => Ok(*arguments),
         Ok(_) => Err(refused("another command")),
         Err(error) => Err(refused(&one_line(&error.to_string()))),
     }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{RunArguments, lines::Lines};
+use super::{RunArguments, lines::Lines, verbose::Verbose};
 use crate::{
     cli::{Failure, complain, progress::Shown},
     plan::{Cell, Plan},
@@ -97,6 +97,7 @@ pub(super) struct Watched<'a> {
     pub(super) shown: &'a mut Shown,
     pub(super) trace: &'a mut Option<TraceFile>,
     pub(super) lines: Option<&'a mut Lines>,
+    pub(super) verbose: Option<Verbose>,
     // Why a line could not be printed.
     pub(super) unprinted: Option<Failure>,
 }
@@ -116,6 +117,12 @@ impl Progress for Watched<'_> {
             && let Err(failure) = lines.cell(cell)
         {
             self.unprinted.get_or_insert(failure);
+        }
+    }
+
+    fn round_done(&mut self, round: u32, cell: &CellRecord) {
+        if let Some(verbose) = &mut self.verbose {
+            verbose.round(self.shown, round, cell);
         }
     }
 
