@@ -98,7 +98,8 @@ mod tests {
         assert!(names(&[cell(fast, 8, 9.0, 1.0), cell(slow, 16, 5.0, 1.0)]).is_empty());
         let mut few = cell(slow, 8, 5.0, 1.0);
         few.throughput.as_mut().unwrap().interval_95 = None;
-        assert!(names(&[cell(fast, 8, 9.0, 1.0), few]).is_empty(), "without an interval");
+        let unknown = [cell(fast, 8, 9.0, 1.0), few, cell("grpc@loopback", 8, 3.0, 1.0)];
+        assert!(names(&unknown).is_empty(), "without an interval");
         let mut lost = cell(fast, 8, 99.0, 1.0);
         lost.failed_checks.push("more than the link carries".to_owned());
         let believed = [lost, cell(slow, 8, 5.0, 1.0), cell("grpc@loopback", 8, 8.0, 1.0)];
