@@ -22,23 +22,20 @@ const LEAST: u32 = 3;
 /// What is timed at once, so that the clock's own time does not count.
 const TIMED: usize = 1 << 20;
 
-/// Copies blocks by one thread for some tens of milliseconds. Of the memory that is available it takes an
-/// eighth at the most, and leaves out blocks that are larger; `None` if there is no room for any.
+/// Copies blocks by one thread, 8 ms each, up to the first that is not smaller than a message of `largest`
+/// bytes: larger ones bound nothing, and their pages have to be made first. Of the memory that is available
+/// it takes an eighth at the most, and leaves out blocks that are larger; `None` if there is no room for any.
 #[must_use]
-pub fn memory_copy() -> Option<MemoryCopy> {
+pub fn memory_copy(largest: u64) -> Option<MemoryCopy> {
     let room = super::available_memory()
         .map_or(usize::MAX, |bytes| usize::try_from(bytes / 8 / 2).unwrap_or(usize::MAX));
     let last = last_level_cache().unwrap_or(LAST).min(MOST);
     let larger = BLOCKS.into_iter().filter(|block| *block < last).chain([last]);
-    let blocks: Vec<usize> = larger.filter(|block| *block <= room).collect();
-    let largest = blocks.last().copied()?;
-    let mut source = Vec::new();
-    let mut target = Vec::new();
-    source.try_reserve_exact(largest).ok()?;
-    target.try_reserve_exact(largest).ok()?;
-    // Written, so that they are there: pages nobody wrote to are one page of zeros.
-    source.resize(largest, 1_u8);
-    target.resize(largest, 2_u8);
+    let mut blocks: Vec<usize> = larger.filter(|block| *block <= room).collect();
+    let enough = blocks.iter().take_while(|block| (**block as u64) < largest).count() + 1;
+    blocks.truncate(enough);
+    let longest = blocks.last().copied()?;
+    let (source, mut target) = (written(longest, 1)?, written(longest, 2)?);
     let rate = |&block: &usize| {
         let bytes_per_s = fastest(source.get(..block)?, target.get_mut(..block)?)?;
         Some(CopyRate { block_bytes: block as u64, bytes_per_s })
@@ -49,6 +46,15 @@ pub fn memory_copy() -> Option<MemoryCopy> {
             .to_owned(),
         blocks: blocks.iter().filter_map(rate).collect(),
     })
+}
+
+/// Written to, so that its pages are there: those nobody wrote to are one page of zeros. `None` where there is
+/// no memory.
+fn written(length: usize, value: u8) -> Option<Vec<u8>> {
+    let mut block: Vec<u8> = Vec::new();
+    block.try_reserve_exact(length).ok()?;
+    block.resize(length, value);
+    Some(block)
 }
 
 fn fastest(source: &[u8], target: &mut [u8]) -> Option<u64> {
@@ -85,7 +91,7 @@ mod tests {
 
     #[test]
     fn blocks_ascend_and_have_rates() {
-        let Some(copies) = memory_copy() else { return };
+        let Some(copies) = memory_copy(u64::MAX) else { return };
         assert!(
             !copies.blocks.is_empty() && copies.blocks.iter().all(|block| block.bytes_per_s > 0)
         );
@@ -94,5 +100,23 @@ mod tests {
             sizes.is_sorted() && sizes.last().is_some_and(|last| *last <= MOST as u64),
             "{sizes:?}"
         );
+    }
+
+    #[test]
+    fn no_block_is_larger_than_messages_need() {
+        let blocks = |largest| {
+            let copies = memory_copy(largest)?;
+            Some(copies.blocks.iter().map(|block| block.block_bytes).collect::<Vec<_>>())
+        };
+        for (largest, expected) in [
+            (1, vec![64 << 10]),
+            (64 << 10, vec![64 << 10]),
+            ((64 << 10) + 1, vec![64 << 10, 1 << 20]),
+            (1 << 20, vec![64 << 10, 1 << 20]),
+        ] {
+            // Where there is no room for blocks, there are none.
+            let Some(blocks) = blocks(largest) else { return };
+            assert_eq!(blocks, expected, "{largest}");
+        }
     }
 }

@@ -194,9 +194,11 @@ fn measure(
         Err(failure) => return Err(not_begun(document, file, failure)),
     };
     document.server = Some(client.there.environment.clone());
-    let is_of_bytes = plan.cells.iter().any(|cell| cell.pattern.is_of_bytes());
-    if is_of_bytes && here.shares_kernel_with(&client.there) {
-        document.client.memory_copy = memory_copy();
+    let of_bytes = plan.cells.iter().filter(|cell| cell.pattern.is_of_bytes());
+    if let Some(largest) = of_bytes.map(|cell| cell.size).max()
+        && here.shares_kernel_with(&client.there)
+    {
+        document.client.memory_copy = memory_copy(largest);
     }
     let (plan, variants) =
         if arguments.transport.is_empty() && here.shares_network_with(&client.there) {
