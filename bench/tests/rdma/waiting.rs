@@ -45,11 +45,13 @@ fn both_directions_over_many_queue_pairs_do_not_fall_asleep_together() {
     }
 }
 
-/// Both sides of a ping-pong by events sleep before each message, and by polling before none.
+/// Both sides of a ping-pong by events sleep before messages, and by polling before none. Not before each: on
+/// soft-RoCE, whose work may be done within the call that posts it, some are there already.
 #[test]
 fn methodology_12_events_cost_switches_and_polling_none() {
     let Some(_device) = device() else { return };
     let server = server();
+    let mut polling = [f64::NAN; 2];
     for (mode, waits) in [("", "polls"), ("-e", "sleeps")] {
         let options =
             format!("--transport verbs-send --pattern latency -s 64 -n 1000 --rounds 1 {mode}");
@@ -57,10 +59,15 @@ fn methodology_12_events_cost_switches_and_polling_none() {
         let cell = &document.cells()[0];
         let told = serde_json::json!({ "client": waits, "server": waits });
         assert_eq!(cell["settings"]["waits"], told, "{cell}");
-        for side in ["client", "server"] {
+        for (side, polling) in ["client", "server"].into_iter().zip(&mut polling) {
             let switches = cell["cpu"]["per_message"][side]["voluntary_switches"].as_f64().unwrap();
-            let expected = if mode == "-e" { 0.5..3.0 } else { 0.0..0.2 };
-            assert!(expected.contains(&switches), "{side}, {waits}: {switches} a message");
+            if mode == "-e" {
+                let more = switches > 2.0 * *polling && switches < 3.0;
+                assert!(more, "{side}: {switches} a message, {polling} by polling");
+            } else {
+                assert!(switches < 0.2, "{side}: {switches} a message");
+                *polling = switches;
+            }
         }
     }
 }
