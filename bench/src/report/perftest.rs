@@ -271,31 +271,15 @@ fn notes(document: &Document, columns: PerftestColumns) -> String {
 mod tests {
     use super::*;
     use crate::{
-        plan::{Axis, Sweep, Value, Variant},
-        report::{
-            CellSettings, Environment, Latency, LatencyKind, PlanRecord, RoundRecord, SCHEMA,
-            Throughput,
-        },
+        plan::{Axis, Value, Variant},
+        report::{CellSettings, Latency, LatencyKind, RoundRecord, Throughput, table},
     };
 
     fn cell(pattern: Pattern, size: u64) -> CellRecord {
         let round = |round, elapsed_ns| RoundRecord { round, messages: 500, elapsed_ns, p50: None };
+        let made = table::tests::cell("verbs-write", size);
         CellRecord {
-            transport: "verbs-write".parse().unwrap(),
             pattern,
-            size,
-            reply: None,
-            buffers: None,
-            roles: None,
-            tensors: None,
-            variant: Variant::default(),
-            status: Status::Measured,
-            reason: None,
-            path: None,
-            peer_path: None,
-            phases: None,
-            load: None,
-            think: None,
             latency: (pattern == Pattern::Latency).then(|| Latency {
                 split: None,
                 p50_rounds_interval_95: None,
@@ -318,58 +302,19 @@ mod tests {
                 messages_per_s: 2.0 * MEGABYTE / size as f64,
                 interval_95: None,
             }),
-            counters: None,
-            peer_counters: None,
-            tcp: None,
-            cpu: None,
-            memory: None,
-            payload: None,
-            loss: None,
-            line_bytes_per_s: None,
-            failed_checks: Vec::new(),
-            stopped: None,
-            settings: Some(CellSettings {
-                depth: None,
+            settings: made.settings.clone().map(|settings| CellSettings {
                 warm_up_messages: 3,
                 messages: 1000,
-                waits: None,
-                transport: std::collections::BTreeMap::new(),
+                ..settings
             }),
             rounds: vec![round(0, 1_000_000), round(1, 3_000_000)],
+            path: None,
+            ..made
         }
     }
 
     fn document(cells: Vec<CellRecord>) -> Document {
-        Document {
-            schema: SCHEMA.to_owned(),
-            fabricbench: "0".to_owned(),
-            complete: true,
-            started_unix_s: 0,
-            measured_s: None,
-            command: Vec::new(),
-            plan: PlanRecord {
-                transports: vec!["verbs-write".parse().unwrap()],
-                patterns: Vec::new(),
-                sizes: Vec::new(),
-                sweep: Sweep::default(),
-                stop: String::new(),
-                warm_up: String::new(),
-                rounds: 2,
-                seed: 0,
-                precision: None,
-                budget_s: None,
-                estimate: None,
-                loop_kind: "closed".to_owned(),
-            },
-            client: Environment::default(),
-            server: None,
-            warnings: Vec::new(),
-            drift: None,
-            advice: Vec::new(),
-            model: None,
-            knees: Vec::new(),
-            cells,
-        }
+        table::tests::document(&["verbs-write"], cells)
     }
 
     /// Rows as a script reads them: lines that begin with a number, split at white space.
