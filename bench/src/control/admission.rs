@@ -11,13 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{
     FrameError,
     frame::read_frame_within,
-    token::{Conversation, Side, Token, TokenError, hex, random, unhex},
+    token::{Conversation, NONCE_BYTES, Side, Token, TokenError, random},
     write_frame,
 };
 use crate::transport::{StopReason, StopSignal};
@@ -32,7 +33,7 @@ const TIME: Duration = Duration::from_secs(5);
 const TURN: Duration = Duration::from_millis(100);
 
 /// What a server asks of those who come.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Guard {
     /// Nothing.
     Open,
@@ -43,7 +44,7 @@ pub enum Guard {
 /// What a server says first: show that you may come in.
 #[derive(Debug, Serialize, Deserialize)]
 struct Challenge {
-    /// New each time, in hexadecimal digits.
+    /// New each time, in base64.
     nonce: String,
     /// Whether a token is asked for.
     token: bool,
@@ -52,7 +53,7 @@ struct Challenge {
 /// The client's answer.
 #[derive(Debug, Serialize, Deserialize)]
 struct Claim {
-    /// New each time, in hexadecimal digits.
+    /// New each time, in base64.
     nonce: String,
     /// Of the client's token; absent where it has none.
     proof: Option<String>,
@@ -120,10 +121,12 @@ pub enum AdmissionError {
         denial: Denial,
     },
     /// Not in time.
-    #[error("{peer} did not show within {TIME:?} that it may come in")]
+    #[error("{peer} greeted, and said no more within {within:?}")]
     Late {
         /// The peer.
         peer: String,
+        /// How long it had.
+        within: Duration,
     },
     /// It says what it should not.
     #[error("{peer}: {source}")]
@@ -162,15 +165,15 @@ pub fn enter(
     let mut turn = Turn::new(stream, peer, patience.min(TIME), stop);
     let peer = || peer.to_owned();
     let Challenge { nonce, token: asks } = turn.hear()?;
-    let server = unhex(&nonce).ok_or_else(|| AdmissionError::OutOfTurn { peer: peer() })?;
+    let server = nonce_in(&nonce).ok_or_else(|| AdmissionError::OutOfTurn { peer: peer() })?;
     let conversation = Conversation { client: random()?, server };
     if asks && token.is_none() {
         // Said, so that the server's operator reads why.
-        let _ = turn.say(&Claim { nonce: hex(&conversation.client), proof: None });
+        let _ = turn.say(&Claim { nonce: BASE64.encode(conversation.client), proof: None });
         return Err(AdmissionError::TokenMissing { peer: peer() });
     }
     let proof = token.map(|token| token.proof(Side::Client, &conversation));
-    turn.say(&Claim { nonce: hex(&conversation.client), proof })?;
+    turn.say(&Claim { nonce: BASE64.encode(conversation.client), proof })?;
     match (turn.hear::<Verdict>()?, token) {
         (Verdict::Admitted { proof: Some(proof) }, Some(token)) => {
             match token.is_proven(Side::Server, &conversation, &proof) {
@@ -202,10 +205,10 @@ pub fn admit(
     let mut turn = Turn::new(stream, peer, TIME, stop);
     let server = random()?;
     let asks = matches!(guard, Guard::Token(_));
-    turn.say(&Challenge { nonce: hex(&server), token: asks })?;
+    turn.say(&Challenge { nonce: BASE64.encode(server), token: asks })?;
     let claim: Claim = turn.hear()?;
-    let client =
-        unhex(&claim.nonce).ok_or_else(|| AdmissionError::OutOfTurn { peer: peer.to_owned() })?;
+    let client = nonce_in(&claim.nonce)
+        .ok_or_else(|| AdmissionError::OutOfTurn { peer: peer.to_owned() })?;
     let conversation = Conversation { client, server };
     let denial = match (guard, claim.proof) {
         (Guard::Open, _) => {
@@ -225,17 +228,22 @@ pub fn admit(
     Err(AdmissionError::Denied { peer: peer.to_owned(), denial })
 }
 
+fn nonce_in(text: &str) -> Option<[u8; NONCE_BYTES]> {
+    BASE64.decode(text).ok()?.try_into().ok()
+}
+
 /// One side of it, with one deadline for all that the other says: who trickles is not waited for.
 struct Turn<'a> {
     stream: &'a TcpStream,
     peer: &'a str,
+    within: Duration,
     deadline: Instant,
     stop: &'a StopSignal,
 }
 
 impl<'a> Turn<'a> {
     fn new(stream: &'a TcpStream, peer: &'a str, within: Duration, stop: &'a StopSignal) -> Self {
-        Self { stream, peer, deadline: Instant::now() + within, stop }
+        Self { stream, peer, within, deadline: Instant::now() + within, stop }
     }
 
     fn hear<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, AdmissionError> {
@@ -268,7 +276,7 @@ impl<'a> Turn<'a> {
         }
         match source {
             FrameError::Io(error) if matches!(error.kind(), TimedOut | WouldBlock) => {
-                AdmissionError::Late { peer }
+                AdmissionError::Late { peer, within: self.within }
             }
             source => AdmissionError::Frame { peer, source },
         }

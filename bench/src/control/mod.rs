@@ -2,8 +2,8 @@
 //! the far side's observations.
 //!
 //! It runs over one TCP connection of its own, apart from everything that is measured: a greeting
-//! line, then JSON documents with a length in front, of which the first ones say who may come in. `docs/decisions/0002-control-protocol.md` says
-//! why it is no gRPC service.
+//! line, then JSON documents with a length in front, of which the first ones say who may come in.
+//! `docs/decisions/0002-control-protocol.md` says why it is no gRPC service.
 
 mod admission;
 mod client;

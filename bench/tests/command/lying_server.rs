@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     document::{Document, measured, without_figures},
-    process::run,
+    process::{NONCE, run},
 };
 
 const SIZE: usize = 64;
@@ -46,7 +46,7 @@ fn server(lies: Lies) -> SocketAddr {
         while greeting[0] != b'\n' {
             stream.read_exact(&mut greeting).unwrap();
         }
-        let challenge = json!({ "nonce": "00".repeat(32), "token": false });
+        let challenge = json!({ "nonce": NONCE, "token": false });
         write_frame(&mut stream, &challenge).unwrap();
         read_frame::<Value>(&mut stream).unwrap();
         write_frame(&mut stream, &json!({ "admitted": { "proof": null } })).unwrap();

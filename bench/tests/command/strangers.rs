@@ -10,7 +10,7 @@ use std::{
 use fabricbench::control::{LARGEST_FRAME, PROTOCOL, read_frame, write_frame};
 use serde_json::{Value, json};
 
-use crate::process::{PATIENCE, Server, run};
+use crate::process::{NONCE, PATIENCE, Server, run};
 
 /// A server that answers every connection with `answer` and keeps it open until the peer closes.
 fn stranger(answer: &'static [u8]) -> SocketAddr {
@@ -69,7 +69,7 @@ fn liar(bytes: Vec<u8>) -> SocketAddr {
 
 /// What a server says that lets everybody in.
 fn welcoming(bytes: Vec<u8>) -> Vec<u8> {
-    let challenge = frame(&json!({ "nonce": "00".repeat(32), "token": false }));
+    let challenge = frame(&json!({ "nonce": NONCE, "token": false }));
     [challenge, frame(&json!({ "admitted": { "proof": null } })), bytes].concat()
 }
 
@@ -93,6 +93,14 @@ fn a_server_that_greets_well_and_goes_on_badly_is_given_up() {
         assert!(finished.took < Duration::from_secs(10), "{:?}", finished.took);
         finished.failed(1, words).one_line(&[&address.to_string()]);
     }
+}
+
+#[test]
+fn a_server_that_only_greets_is_given_up() {
+    let address = liar(Vec::new());
+    let finished = run(&format!("run {address} --timeout 2s"));
+    assert!(finished.took < Duration::from_secs(10), "{:?}", finished.took);
+    finished.failed(1, &[&address.to_string(), "greeted, and said no more within 2s"]);
 }
 
 /// A client that sends `bytes` and keeps its end open.
@@ -172,6 +180,9 @@ fn a_thousand_connections_keep_no_client_out() {
             server.serves();
         }
     }
+    // Each of those that wait has a thread, and nobody else.
+    let threads = std::fs::read_dir(format!("/proc/{}/task", server.process.id())).unwrap().count();
+    assert!(threads < 200, "{threads} threads");
     server.process.says_word("64 wait to be let in, and another came");
     assert_eq!(stays.read(&mut [0]).unwrap_or(0), 0, "the oldest of them is gone");
     server.serves();
@@ -208,7 +219,7 @@ impl Rogue {
         }
         let challenge: Value = read_frame(&mut stream).unwrap();
         assert_eq!(challenge["token"], false);
-        write_frame(&mut stream, &json!({ "nonce": "11".repeat(32), "proof": null })).unwrap();
+        write_frame(&mut stream, &json!({ "nonce": NONCE, "proof": null })).unwrap();
         let verdict: Value = read_frame(&mut stream).unwrap();
         assert!(verdict["admitted"]["proof"].is_null(), "{verdict}");
         Self(stream)

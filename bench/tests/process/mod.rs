@@ -20,6 +20,9 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// The token of all servers and clients here that know none of their own.
 pub const TOKEN: &str = "of-the-tests-0123456789";
 
+/// What one side of a conversation made anew, as those say it here that do not keep to its being new.
+pub const NONCE: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+
 /// `fabricbench` with arguments as a shell splits them at spaces.
 pub fn fabricbench(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabricbench"));
