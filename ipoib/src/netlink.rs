@@ -10,8 +10,9 @@ use std::io;
 use std::net::IpAddr;
 
 use netlink_packet_core::{
-    NLA_HEADER_SIZE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable,
-    NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator,
+    ErrorMessage, NLA_HEADER_SIZE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST,
+    NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+    NlasIterator,
 };
 use netlink_sys::{
     Socket, SocketAddr,
@@ -99,34 +100,46 @@ impl Kernel {
     /// Takes one datagram apart and appends what it holds to `answers`.
     fn receive(&mut self, answers: &mut Vec<Message>) -> io::Result<Part> {
         let (datagram, _) = self.socket.recv_from_full()?;
-        let mut rest = datagram.as_slice();
-        let mut changed = false;
-        while !rest.is_empty() {
-            let message = NetlinkMessage::<Message>::deserialize(rest)
-                .map_err(|error| malformed(&error.to_string()))?;
-            let length = (message.header.length as usize).next_multiple_of(4).max(4);
-            rest = rest.get(length..).unwrap_or_default();
-            if message.header.sequence_number != self.sequence {
-                continue;
-            }
-            changed |= message.header.flags & NLM_F_DUMP_INTR != 0;
-            match message.payload {
-                NetlinkPayload::InnerMessage(answer) => answers.push(answer),
-                NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
-                // A list that the kernel could not give to its end.
-                NetlinkPayload::Done(done) if done.code != 0 => {
-                    return Err(io::Error::from_raw_os_error(done.code.saturating_neg()));
-                }
-                NetlinkPayload::Done(_) => return Ok(Part::Last { changed }),
-                _ => {}
-            }
-        }
-        Ok(Part::More { changed })
+        take_apart(&datagram, self.sequence, answers)
     }
 }
 
+/// Appends the messages of a datagram that answer the question `sequence` to `answers`.
+pub(crate) fn take_apart(
+    datagram: &[u8],
+    sequence: u32,
+    answers: &mut Vec<Message>,
+) -> io::Result<Part> {
+    let mut rest = datagram;
+    let mut changed = false;
+    while !rest.is_empty() {
+        let message = NetlinkMessage::<Message>::deserialize(rest)
+            .map_err(|error| malformed(&error.to_string()))?;
+        let length = (message.header.length as usize).next_multiple_of(4).max(4);
+        rest = rest.get(length..).unwrap_or_default();
+        if message.header.sequence_number != sequence {
+            continue;
+        }
+        changed |= message.header.flags & NLM_F_DUMP_INTR != 0;
+        match message.payload {
+            NetlinkPayload::InnerMessage(answer) => answers.push(answer),
+            NetlinkPayload::Error(ErrorMessage { code: Some(code), .. }) => {
+                // No kernel gives the one number that has no positive counterpart.
+                return Err(io::Error::from_raw_os_error(code.get().saturating_abs()));
+            }
+            // A list that the kernel could not give to its end.
+            NetlinkPayload::Done(done) if done.code != 0 => {
+                return Err(io::Error::from_raw_os_error(done.code.saturating_neg()));
+            }
+            NetlinkPayload::Done(_) => return Ok(Part::Last { changed }),
+            _ => {}
+        }
+    }
+    Ok(Part::More { changed })
+}
+
 /// Where in a list a datagram stands, and whether the list changed meanwhile.
-enum Part {
+pub(crate) enum Part {
     More { changed: bool },
     Last { changed: bool },
 }
@@ -186,7 +199,10 @@ impl NetlinkSerializable for Message {
     }
 
     fn serialize(&self, buffer: &mut [u8]) {
-        buffer[..self.body.len()].copy_from_slice(&self.body);
+        // As long as `buffer_len` says.
+        if let Some(room) = buffer.get_mut(..self.body.len()) {
+            room.copy_from_slice(&self.body);
+        }
     }
 }
 
@@ -258,4 +274,27 @@ pub(crate) fn ip(bytes: &[u8]) -> Option<IpAddr> {
         .map(IpAddr::from)
         .or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from))
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of the type NLMSG_ERROR with `code`, as an answer to question 1.
+    fn refusal(code: i32) -> Vec<u8> {
+        let mut datagram = 20u32.to_ne_bytes().to_vec();
+        datagram.extend([2u16, 0].iter().flat_map(|field| field.to_ne_bytes()));
+        datagram.extend([1u32, 0].iter().flat_map(|field| field.to_ne_bytes()));
+        datagram.extend(code.to_ne_bytes());
+        datagram
+    }
+
+    #[test]
+    fn any_refusal_is_an_error() {
+        let refused = |code| take_apart(&refusal(code), 1, &mut Vec::new()).map(drop).unwrap_err();
+        assert_eq!(refused(-libc::ENODEV).raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(refused(i32::MIN).raw_os_error(), Some(i32::MAX));
+        let acknowledged = take_apart(&refusal(0), 1, &mut Vec::new());
+        assert!(matches!(acknowledged, Ok(Part::More { changed: false })));
+    }
 }

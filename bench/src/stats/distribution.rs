@@ -1,6 +1,9 @@
 //! A distribution as a result file keeps it.
 
+use std::io::Read as _;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use flate2::read::ZlibDecoder;
 use hdrhistogram::{Histogram as Buckets, serialization::Deserializer};
 use thiserror::Error;
 
@@ -11,6 +14,19 @@ use super::{
 
 /// Characters of the longest text that is read: more than a histogram of three digits over an hour can have.
 const LONGEST_TEXT: usize = 1 << 20;
+
+/// Bytes of the largest histogram that is read, no longer deflated: of five digits over 64 bits, of which each count
+/// is small.
+const LARGEST: u64 = 8 << 20;
+
+/// What a deflated histogram begins with, before the length of what follows (HdrHistogram's V2 format).
+const DEFLATED: u32 = 0x1c84_9314;
+
+/// Bytes of the number that a histogram begins with, and of the length behind it.
+const PREFIX: usize = 8;
+
+/// Bytes before its counts, prefix included.
+const HEADER: usize = 40;
 
 /// Why a text is no distribution.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
@@ -55,8 +71,9 @@ impl Distribution {
         let bytes = BASE64
             .decode(text.trim())
             .map_err(|error| DistributionError::Text(error.to_string()))?;
+        let bytes = inflated(bytes)?;
         let buckets: Buckets<u64> = Deserializer::new()
-            .deserialize(&mut &bytes[..])
+            .deserialize(&mut bytes.as_slice())
             .map_err(|error| DistributionError::Format(error.to_string()))?;
         let mut seen = 0_u64;
         let cumulated = buckets
@@ -117,10 +134,72 @@ impl Distribution {
     }
 }
 
+/// The same histogram, not deflated, with as many counts as it says that it has: what reads it makes room by that
+/// number, before there are any.
+fn inflated(bytes: Vec<u8>) -> Result<Vec<u8>, DistributionError> {
+    let wrong = |why: &str| DistributionError::Format(why.to_owned());
+    let number = |bytes: &[u8], at: usize| {
+        bytes.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+    };
+    let plain = match number(&bytes, 0) {
+        Some(DEFLATED) => {
+            let deflated = bytes.get(PREFIX..).unwrap_or_default();
+            let mut plain = Vec::new();
+            ZlibDecoder::new(deflated)
+                .take(LARGEST + 1)
+                .read_to_end(&mut plain)
+                .map_err(|error| wrong(&error.to_string()))?;
+            plain
+        }
+        _ => bytes,
+    };
+    if plain.len() as u64 > LARGEST {
+        return Err(wrong("it is longer than any that has been deflated"));
+    }
+    let counts = number(&plain, 4).ok_or_else(|| wrong("it is cut off"))?;
+    match plain.len().checked_sub(HEADER) {
+        Some(here) if here >= counts as usize => Ok(plain),
+        _ => Err(wrong("it is cut off")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::stats::Histogram;
+    use std::io::Write as _;
+
+    /// Found by `ci/fuzz`: room was made for 4 GiB by a length in a text of 100 characters.
+    #[test]
+    fn no_room_is_made_for_counts_that_are_not_there() {
+        let mut written = BASE64.decode(Histogram::new().encoded()).unwrap();
+        let mut plain = inflated(written.clone()).unwrap();
+        assert_eq!(
+            plain.len(),
+            HEADER + u32::from_be_bytes(plain[4..8].try_into().unwrap()) as usize
+        );
+        plain[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
+        let is_refused = |bytes: &[u8]| {
+            matches!(Distribution::parse(&BASE64.encode(bytes)), Err(DistributionError::Format(why))
+                if why.contains("cut off"))
+        };
+        assert!(is_refused(&plain));
+        written.truncate(PREFIX);
+        let mut deflated = flate2::write::ZlibEncoder::new(written, flate2::Compression::fast());
+        deflated.write_all(&plain).unwrap();
+        assert!(is_refused(&deflated.finish().unwrap()));
+    }
+
+    #[test]
+    fn what_inflates_without_end_is_refused() {
+        let begun = [DEFLATED.to_be_bytes(), [0; 4]].concat();
+        let mut deflated = flate2::write::ZlibEncoder::new(begun, flate2::Compression::best());
+        deflated.write_all(&vec![0; LARGEST as usize + 1]).unwrap();
+        let text = BASE64.encode(deflated.finish().unwrap());
+        assert!(text.len() < 20_000, "{}", text.len());
+        let refused = Distribution::parse(&text).unwrap_err().to_string();
+        assert!(refused.contains("longer than any"), "{refused}");
+    }
     use proptest::prelude::*;
 
     #[test]
