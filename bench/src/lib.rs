@@ -18,6 +18,8 @@ pub mod control;
 pub mod diagnosis;
 pub mod doctor;
 pub mod engine;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod html;
 pub mod observe;
 pub mod plan;

@@ -10,6 +10,8 @@
 
 mod client;
 mod framing;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod messages;
 mod outflow;
 mod server;

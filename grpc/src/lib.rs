@@ -37,6 +37,8 @@ mod client;
 mod codec;
 mod error;
 mod exchange;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod lean;
 pub mod marks;
 mod message;

@@ -47,6 +47,8 @@ pub mod sockets;
 
 mod address;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod link;
 mod netlink;
 mod refusal;

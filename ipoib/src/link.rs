@@ -79,7 +79,7 @@ pub(crate) fn addresses(kernel: &mut Kernel) -> io::Result<Vec<(u32, Address)>> 
     Ok(answers.iter().filter_map(address).collect())
 }
 
-struct LinkParts<'a> {
+pub(crate) struct LinkParts<'a> {
     header: &'a [u8; LINK_HEADER],
     attributes: Attributes<'a>,
 }
@@ -91,12 +91,12 @@ impl LinkParts<'_> {
     }
 }
 
-fn link_parts(message: &Message) -> Option<LinkParts<'_>> {
+pub(crate) fn link_parts(message: &Message) -> Option<LinkParts<'_>> {
     let (header, attributes) = message.header()?;
     (message.kind() == libc::RTM_NEWLINK).then_some(LinkParts { header, attributes })
 }
 
-fn link(parts: &LinkParts<'_>) -> Link {
+pub(crate) fn link(parts: &LinkParts<'_>) -> Link {
     let [_, _, type_a, type_b, _, _, _, _, a, b, c, d, ..] = *parts.header;
     let attributes = parts.attributes;
     let info = attributes.nested(libc::IFLA_LINKINFO);
@@ -130,7 +130,7 @@ fn link(parts: &LinkParts<'_>) -> Link {
 }
 
 /// The first eight members of `struct rtnl_link_stats64`, in its order.
-fn statistics(parts: &LinkParts<'_>) -> Option<Counters> {
+pub(crate) fn statistics(parts: &LinkParts<'_>) -> Option<Counters> {
     let values = parts.attributes.bytes(libc::IFLA_STATS64)?;
     let mut values = values.chunks_exact(8).map_while(|chunk| {
         let bytes: [u8; 8] = chunk.try_into().ok()?;
@@ -151,7 +151,7 @@ fn statistics(parts: &LinkParts<'_>) -> Option<Counters> {
     })
 }
 
-fn address(message: &Message) -> Option<(u32, Address)> {
+pub(crate) fn address(message: &Message) -> Option<(u32, Address)> {
     let (&[_, prefix, short_flags, scope, a, b, c, d], attributes) =
         message.header::<ADDRESS_HEADER>()?;
     let flags = attributes.u32(libc::IFA_FLAGS).unwrap_or_else(|| u32::from(short_flags));

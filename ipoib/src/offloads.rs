@@ -86,7 +86,7 @@ pub(crate) fn offloads(indices: &[u32]) -> io::Result<BTreeMap<u32, Offloads>> {
     Ok(indices.iter().filter_map(&mut of).collect())
 }
 
-fn features(message: &Message) -> Option<(u32, Offloads)> {
+pub(crate) fn features(message: &Message) -> Option<(u32, Offloads)> {
     let (_, attributes) = message.header::<GENERIC_HEADER>()?;
     let index = attributes.nested(ETHTOOL_A_FEATURES_HEADER)?.u32(ETHTOOL_A_HEADER_DEV_INDEX)?;
     let active = set_bits(attributes.nested(ETHTOOL_A_FEATURES_ACTIVE)?);

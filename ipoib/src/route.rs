@@ -130,14 +130,14 @@ fn octets(ip: IpAddr) -> Vec<u8> {
 }
 
 /// A route as the kernel gives it, with the interface's index.
-struct Found {
+pub(crate) struct Found {
     interface: u32,
     source: Option<IpAddr>,
     gateway: Option<IpAddr>,
     local: bool,
 }
 
-fn parse(answer: &Message) -> Option<Found> {
+pub(crate) fn parse(answer: &Message) -> Option<Found> {
     let (&[_, _, _, _, _, _, _, kind, ..], attributes) = answer.header::<ROUTE_HEADER>()?;
     // An IPv4 route through an IPv6 router has RTA_VIA: a family (u16) and an address.
     let via = || netlink::ip(attributes.bytes(libc::RTA_VIA)?.get(2..)?);

@@ -171,16 +171,16 @@ fn question(family: u8, port: Option<(End, u16)>) -> Message {
     header[2] = EXTENSIONS;
     header[4..8].copy_from_slice(&states.to_ne_bytes());
     if let Some((end, port)) = port {
-        let at = match end {
-            End::Local => REQUEST_ID,
-            End::Remote => REQUEST_ID + 2,
+        let place = match end {
+            End::Local => &mut header[REQUEST_ID..REQUEST_ID + 2],
+            End::Remote => &mut header[REQUEST_ID + 2..REQUEST_ID + 4],
         };
-        header[at..at + 2].copy_from_slice(&port.to_be_bytes());
+        place.copy_from_slice(&port.to_be_bytes());
     }
     Message::new(SOCK_DIAG_BY_FAMILY, &header)
 }
 
-fn socket(message: &Message) -> Option<TcpSocket> {
+pub(crate) fn socket(message: &Message) -> Option<TcpSocket> {
     let (header, attributes) = message.header::<ANSWER_HEADER>()?;
     let (&family, &number) = (header.first()?, header.get(1)?);
     let address_length = match i32::from(family) {

@@ -3,6 +3,8 @@
 mod access;
 mod compare;
 mod diagnose;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod generate;
 mod grpc;
 mod local_server;

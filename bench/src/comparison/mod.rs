@@ -4,6 +4,8 @@
 mod cell;
 mod comparable;
 mod figure;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod gate;
 mod input;
 mod json;

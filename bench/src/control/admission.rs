@@ -302,3 +302,17 @@ impl Read for Bounded<'_, '_> {
         }
     }
 }
+
+/// Reads `input` as each of the three documents, and looks at the proof in it.
+#[cfg(fuzzing)]
+pub(super) fn read_any(input: &[u8]) {
+    let _ = read_frame_within::<Verdict>(&mut &*input, LARGEST);
+    let _ = read_frame_within::<Challenge>(&mut &*input, LARGEST);
+    if let Ok(Claim { nonce, proof: Some(proof) }) = read_frame_within(&mut &*input, LARGEST)
+        && let Some(client) = nonce_in(&nonce)
+    {
+        let token = Token::parse("0123456789abcdef").expect("it is long enough");
+        let conversation = Conversation { client, server: client };
+        assert!(!token.is_proven(Side::Client, &conversation, &proof), "nobody knows the key");
+    }
+}

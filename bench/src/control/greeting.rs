@@ -155,27 +155,35 @@ fn check(
         if Instant::now() >= deadline {
             return Err(GreetingError::Silent { peer: peer.to_owned(), within });
         }
-        let mut byte = [0];
-        match stream.read(&mut byte) {
+        let mut read = [0];
+        let got = stream.read(&mut read);
+        let [byte] = read;
+        match got {
             Ok(0) if line.is_empty() => {
                 return Err(GreetingError::Closed { peer: peer.to_owned() });
             }
             Ok(0) => break,
-            Ok(_) if byte[0] == b'\n' => break,
-            Ok(_) => line.push(byte[0]),
+            Ok(_) if byte == b'\n' => break,
+            Ok(_) => line.push(byte),
             Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => continue,
             Err(error) => return Err(failed(peer, error)),
         }
         // A foreign protocol shows at the first byte that differs; waiting for its line would wait
         // for a TLS hello's line feed.
-        let common = line.len().min(MAGIC.len());
-        if line[..common] != MAGIC.as_bytes()[..common] || line.len() > LONGEST_LINE {
+        if line.iter().zip(MAGIC.as_bytes()).any(|(byte, ours)| byte != ours)
+            || line.len() > LONGEST_LINE
+        {
             break;
         }
     }
     stream.set_read_timeout(None).map_err(|error| failed(peer, error))?;
-    let foreign = || GreetingError::Foreign { peer: peer.to_owned(), began: shown(&line) };
-    let text = std::str::from_utf8(&line).map_err(|_| foreign())?;
+    judge(&line, peer)
+}
+
+/// What a first line, without its line feed, says of `peer`.
+pub(super) fn judge(line: &[u8], peer: &str) -> Result<(), GreetingError> {
+    let foreign = || GreetingError::Foreign { peer: peer.to_owned(), began: shown(line) };
+    let text = std::str::from_utf8(line).map_err(|_| foreign())?;
     let mut words = text.trim_end_matches('\r').split(' ');
     let (magic, protocol, theirs) = (words.next(), words.next(), words.next());
     let protocol: u32 = match (magic, protocol.map(str::parse)) {
@@ -194,7 +202,7 @@ fn shown(bytes: &[u8]) -> String {
     struct Escaped<'a>(&'a [u8]);
     impl fmt::Display for Escaped<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let cut = &self.0[..self.0.len().min(24)];
+            let cut = self.0.get(..24).unwrap_or(self.0);
             write!(f, "{}", cut.escape_ascii())?;
             if cut.len() < self.0.len() { f.write_str("...") } else { Ok(()) }
         }

@@ -8,6 +8,8 @@
 mod admission;
 mod client;
 mod frame;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod greeting;
 mod link;
 mod protocol;

@@ -345,7 +345,7 @@ fn hear(
 }
 
 /// Limits that no client may exceed, whatever it plans.
-fn within_limits(cell: &Cell, depth: u32) -> Result<(), TransportError> {
+pub(super) fn within_limits(cell: &Cell, depth: u32) -> Result<(), TransportError> {
     if cell.size == 0 || cell.reply == Some(0) {
         return Err(TransportError::Failed("a message of 0 B transfers nothing".to_owned()));
     }

@@ -7,6 +7,8 @@ mod bars;
 mod figure;
 mod figures;
 mod frame;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod lines;
 mod page;
 mod palette;

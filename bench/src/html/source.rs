@@ -67,9 +67,15 @@ impl Source {
     /// # Errors
     /// [`SourceError`].
     pub fn read(path: &Path) -> Result<Self, SourceError> {
+        match fs::read(path) {
+            Ok(bytes) => Self::of(path, bytes),
+            Err(source) => Err(SourceError::Read { path: path.display().to_string(), source }),
+        }
+    }
+
+    /// The result whose file `path` holds `bytes`.
+    pub(super) fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, SourceError> {
         let shown = path.display().to_string();
-        let bytes =
-            fs::read(path).map_err(|source| SourceError::Read { path: shown.clone(), source })?;
         let content = |source| SourceError::Content { path: shown.clone(), source };
         let document = match serde_json::from_slice(&bytes) {
             Ok(document) => document,

@@ -4,6 +4,8 @@
 mod arrivals;
 mod buffers;
 mod cell;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod knee;
 mod model;
 mod pattern;
@@ -96,7 +98,7 @@ impl Plan {
                 sizes.as_slice().contains(&size)
             }
         };
-        let order = if patterns.is_empty() { &Pattern::ALL[..] } else { patterns };
+        let order: &[Pattern] = if patterns.is_empty() { &Pattern::ALL } else { patterns };
         let mut cells = Vec::new();
         for &pattern in order {
             if pattern.is_of_tensors() {

@@ -7,6 +7,8 @@ mod check;
 mod descriptors;
 mod device_watch;
 mod drive;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod host;
 mod initiate;
 mod ip_path;

@@ -12,6 +12,8 @@
 mod buffer;
 mod endpoint;
 pub mod fake;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 pub mod grpc;
 mod marks;
 mod requests;
@@ -78,7 +80,7 @@ impl Completed {
     /// The tokens, in the order in which their operations ended.
     #[must_use]
     pub fn tokens(&self) -> &[u64] {
-        &self.tokens[..self.len]
+        self.tokens.get(..self.len).unwrap_or_default()
     }
 
     /// How many more tokens fit.

@@ -7,6 +7,8 @@
 mod calls;
 mod duplex;
 mod fetch;
+#[cfg(fuzzing)]
+mod fuzzing;
 mod gathered;
 mod inbox;
 mod marks;
@@ -26,6 +28,9 @@ use std::{
 
 use fabricbench_grpc::{Binding, ConnectOptions, marks::Side, socket::connect_blocking};
 use fabricbench_ipoib::PathChoice;
+
+#[cfg(fuzzing)]
+pub(crate) use fuzzing::tcp_stream;
 
 pub use self::{
     calls::{TcpCalls, TcpCallsOpening},
@@ -177,8 +182,10 @@ impl TcpOpening {
 /// A message of a push, with its mark in front.
 fn marked(size: u64, payload: &Payload) -> Result<Vec<u8>, TransportError> {
     let mut message = zeroed(size.saturating_add(1))?;
-    message[0] = DATA;
-    payload.fill(&mut message[1..]);
+    if let Some((mark, content)) = message.split_first_mut() {
+        *mark = DATA;
+        payload.fill(content);
+    }
     Ok(message)
 }
 

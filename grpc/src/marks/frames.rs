@@ -47,30 +47,30 @@ impl Frames {
     /// Passes over `bytes`, and tells of each piece of a call in them. A frame of which only the
     /// header's beginning is there is told with the rest of the header.
     pub(super) fn pass(&mut self, mut bytes: &[u8], mut piece: impl FnMut(Piece)) {
-        let preface = self.preface.min(bytes.len());
-        self.preface -= preface;
-        bytes = &bytes[preface..];
+        let preface;
+        (preface, bytes) = bytes.split_at(self.preface.min(bytes.len()));
+        self.preface -= preface.len();
         while !bytes.is_empty() {
-            if self.have < HEADER {
-                let part = bytes.len().min(HEADER - self.have);
-                self.header[self.have..self.have + part].copy_from_slice(&bytes[..part]);
-                self.have += part;
-                bytes = &bytes[part..];
+            if let Some(missing @ [_, ..]) = self.header.get_mut(self.have..) {
+                let part;
+                (part, bytes) = bytes.split_at(missing.len().min(bytes.len()));
+                missing.iter_mut().zip(part).for_each(|(place, byte)| *place = *byte);
+                self.have += part.len();
                 if self.have < HEADER {
                     return;
                 }
                 let [high, middle, low, ..] = self.header;
                 self.left = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
             }
-            let part = bytes.len().min(self.left);
-            self.left -= part;
-            bytes = &bytes[part..];
+            let part;
+            (part, bytes) = bytes.split_at(self.left.min(bytes.len()));
+            self.left -= part.len();
             let [_, _, _, kind, flags, stream @ ..] = self.header;
             if matches!(kind, DATA | HEADERS | CONTINUATION) {
                 // The highest bit is reserved.
                 let stream = u32::from_be_bytes(stream) & (u32::MAX >> 1);
                 let last = kind != CONTINUATION && flags & END_STREAM != 0;
-                let data = kind == DATA && part > 0;
+                let data = kind == DATA && !part.is_empty();
                 piece(Piece { stream, data, ends: last && self.left == 0 });
             }
             if self.left == 0 {
@@ -78,6 +78,21 @@ impl Frames {
             }
         }
     }
+}
+
+/// Passes over `input`, cut as its first byte says and whole: the same calls end.
+#[cfg(fuzzing)]
+pub(crate) fn pass_any(input: &[u8]) {
+    fn ends<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<u32> {
+        let (mut frames, mut ended) = (Frames::of_server(), Vec::new());
+        for bytes in pieces {
+            frames.pass(bytes, |piece| ended.extend(piece.ends.then_some(piece.stream)));
+        }
+        ended
+    }
+    let Some((&cut, bytes)) = input.split_first() else { return };
+    let whole = ends(std::iter::once(bytes));
+    assert_eq!(whole, ends(bytes.chunks(usize::from(cut) + 1)), "the cut tells");
 }
 
 #[cfg(test)]

@@ -21,6 +21,9 @@ pub(crate) use codec::Marked;
 pub(crate) use recorder::HandedOver;
 pub use recorder::{Call, Recorder, Side};
 pub use sampling::Sampling;
+
+#[cfg(fuzzing)]
+pub(crate) use frames::pass_any;
 pub(crate) use stream::MarkedStream;
 
 /// A monotonic clock that is read in ticks of its own.
@@ -112,18 +115,19 @@ impl CallMarks {
 
     /// When it was, in ticks; `None` if it was not noted.
     pub fn get(&self, mark: Mark) -> Option<u64> {
-        Some(self.at[mark as usize]).filter(|&at| at != ABSENT)
+        self.at.get(mark as usize).copied().filter(|&at| at != ABSENT)
     }
 
     /// Notes a moment, in place of what was noted before.
     pub fn set(&mut self, mark: Mark, at: u64) {
-        self.at[mark as usize] = at;
+        if let Some(noted) = self.at.get_mut(mark as usize) {
+            *noted = at;
+        }
     }
 
     /// Notes the first moment of its kind.
     fn set_first(&mut self, mark: Mark, at: u64) {
-        let noted = &mut self.at[mark as usize];
-        if *noted == ABSENT {
+        if let Some(noted) = self.at.get_mut(mark as usize).filter(|noted| **noted == ABSENT) {
             *noted = at;
         }
     }

@@ -3,6 +3,8 @@
 mod arguments;
 mod connect;
 mod document;
+#[cfg(fuzzing)]
+pub(in crate::cli) mod fuzzing;
 mod ignored;
 mod lines;
 mod plan;

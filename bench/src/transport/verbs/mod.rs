@@ -16,6 +16,8 @@ mod calls;
 mod connect;
 mod control;
 mod extended;
+#[cfg(fuzzing)]
+mod fuzzing;
 mod gather;
 mod in_force;
 mod inbox;
@@ -43,6 +45,8 @@ mod word;
 pub use answering::VerbsServer;
 pub use calls::{VerbsCalls, VerbsCallsOpening};
 pub use extended::PostMode;
+#[cfg(fuzzing)]
+pub(super) use fuzzing::lay_out;
 pub use in_force::largest_moderation;
 pub use manager::ManagedResponder;
 pub use memory::{MemorySettings, Node, PageSize};
