@@ -10,6 +10,7 @@
 //! | 3 | [`engine`]: the measuring loops |
 //! | 2 | [`transport`]: how a message travels; [`observe`]: what the machine did meanwhile; [`comparison`]: results beside each other |
 //! | 1 | [`plan`], [`stats`], [`clock`], [`report`], and the crates of the three backends |
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unreachable))]
 
 pub mod cli;
 pub mod clock;

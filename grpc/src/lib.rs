@@ -32,6 +32,7 @@
 //! # })
 //! # }
 //! ```
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unreachable))]
 
 mod client;
 mod codec;

@@ -33,6 +33,7 @@
 //! # Ok(())
 //! # }
 //! ```
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unreachable))]
 
 pub mod advice;
 pub mod choice;

@@ -32,7 +32,8 @@ impl Gid {
     /// In `fe80::/10`: good on one link only.
     #[must_use]
     pub fn is_link_local(self) -> bool {
-        self.0[0] == 0xfe && self.0[1] & 0xc0 == 0x80
+        let [first, second, ..] = self.0;
+        first == 0xfe && second & 0xc0 == 0x80
     }
 }
 

@@ -85,6 +85,7 @@
 //!
 //! More, as complete programs, in the examples: `verbs_loopback`, `verbs_datagrams` and
 //! `verbs_events`.
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unreachable))]
 
 mod attachment;
 pub mod channel;

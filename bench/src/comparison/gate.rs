@@ -64,11 +64,13 @@ impl FromStr for Gate {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let form = || GateError::Form(text.to_owned());
         let at = text.find(['<', '>']).ok_or_else(form)?;
-        let (metric, rest) = text.split_at(at);
+        let (metric, rest) = text.split_at_checked(at).ok_or_else(form)?;
         let metric = metric.trim();
         let metric = Metric::parse(metric).ok_or_else(|| GateError::Metric(metric.to_owned()))?;
-        let rises = rest.starts_with('>');
-        let (limit, place) = rest[1..].split_once('@').unwrap_or((&rest[1..], "*"));
+        let mut rest = rest.chars();
+        let rises = rest.next() == Some('>');
+        let rest = rest.as_str();
+        let (limit, place) = rest.split_once('@').unwrap_or((rest, "*"));
         let limit = limit.trim();
         let ratio = limit.parse::<f64>().ok().filter(|ratio| *ratio > 0.0 && ratio.is_finite());
         let ratio = ratio.ok_or_else(|| GateError::Ratio(limit.to_owned()))?;

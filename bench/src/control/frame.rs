@@ -9,6 +9,9 @@ use thiserror::Error;
 /// its interfaces and devices, some 100 KiB on a large machine.
 pub const LARGEST_FRAME: u32 = 4 << 20;
 
+/// Bytes of the length in front of a document.
+const PREFIX: usize = 4;
+
 /// Why a document did not arrive.
 #[derive(Debug, Error)]
 pub enum FrameError {
@@ -53,10 +56,12 @@ impl FrameError {
 /// # Errors
 /// The stream's own.
 pub fn write_frame<T: Serialize>(stream: &mut impl Write, document: &T) -> io::Result<()> {
-    let mut buffer = vec![0; 4];
+    let mut buffer = vec![0; PREFIX];
     serde_json::to_writer(&mut buffer, document)?;
-    let len = u32::try_from(buffer.len() - 4).map_err(|_| io::ErrorKind::InvalidInput)?;
-    buffer[..4].copy_from_slice(&len.to_be_bytes());
+    let len = u32::try_from(buffer.len() - PREFIX).map_err(|_| io::ErrorKind::InvalidInput)?;
+    if let Some(prefix) = buffer.first_chunk_mut() {
+        *prefix = len.to_be_bytes();
+    }
     stream.write_all(&buffer)
 }
 
@@ -73,7 +78,7 @@ pub(super) fn read_frame_within<T: DeserializeOwned>(
     stream: &mut impl Read,
     largest: u32,
 ) -> Result<T, FrameError> {
-    let mut len = [0; 4];
+    let mut len = [0; PREFIX];
     let some = loop {
         match stream.read(&mut len) {
             // A socket with a time-out returns EINTR after SIGCONT even without a handler
@@ -82,9 +87,10 @@ pub(super) fn read_frame_within<T: DeserializeOwned>(
             read => break read?,
         }
     };
-    match some {
-        0 => return Err(FrameError::Closed),
-        some => stream.read_exact(&mut len[some..])?,
+    match len.get_mut(some..) {
+        _ if some == 0 => return Err(FrameError::Closed),
+        Some(rest) => stream.read_exact(rest)?,
+        None => {}
     }
     let len = u32::from_be_bytes(len);
     if len > largest {

@@ -66,8 +66,9 @@ impl State {
         for waiting in &self.waiting {
             *counts.entry(waiting.address).or_default() += 1;
         }
-        let most = counts.values().copied().max()?;
-        let oldest = self.waiting.iter().position(|waiting| counts[&waiting.address] == most)?;
+        let most = counts.values().max()?;
+        let has_most = |waiting: &Waiting| counts.get(&waiting.address) == Some(most);
+        let oldest = self.waiting.iter().position(has_most)?;
         let displaced = self.waiting.remove(oldest)?;
         // Its thread sees the end at its next read.
         let _ = displaced.stream.shutdown(Shutdown::Both);

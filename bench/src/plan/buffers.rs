@@ -250,23 +250,23 @@ fn mix(text: &str) -> Result<Kind, BufferError> {
 /// `s,m=4K,l`, in the order of their sizes whatever the order in which they were typed.
 fn categories(text: &str, list: &str) -> Result<Vec<(Category, u64)>, BufferError> {
     let shape = || BufferError::Shape(text.to_owned());
-    let mut found: [Option<u64>; Category::ALL.len()] = [None; Category::ALL.len()];
+    let mut found = Category::ALL.map(|category| (category, None));
     for part in list.split(',') {
         let (letter, size) = part.split_once('=').map_or((part, None), |(a, b)| (a, Some(b)));
-        let index = Category::ALL
-            .iter()
-            .position(|category| category.letter() == letter.trim())
+        let (category, found) = found
+            .iter_mut()
+            .find(|(category, _)| category.letter() == letter.trim())
             .ok_or_else(shape)?;
         let size = match size {
-            None => Category::ALL[index].usual(),
+            None => category.usual(),
             Some(size) => parse_bytes(size)
                 .map_err(|error| BufferError::Size(text.to_owned(), error.to_string()))?,
         };
-        if found[index].replace(size).is_some() {
+        if found.replace(size).is_some() {
             return Err(shape());
         }
     }
-    Ok(Category::ALL.into_iter().zip(found).filter_map(|(c, size)| Some((c, size?))).collect())
+    Ok(found.into_iter().filter_map(|(category, size)| Some((category, size?))).collect())
 }
 
 /// As equal as can be, the longer ones first; some are empty if there are not bytes enough.
@@ -281,15 +281,17 @@ fn skewed(count: usize, most: Category, categories: &[(Category, u64)]) -> Vec<u
     let mut ranked = categories.to_vec();
     ranked.sort_by_key(|&(category, _)| rank(category));
     let shares: &[usize] = if ranked.len() == 3 { &[60, 30, 10] } else { &[60, 40] };
-    let mut counts: Vec<usize> = shares.iter().map(|share| count * share / 100).collect();
+    // Of each its share and its number.
+    let mut counts: Vec<_> = shares.iter().map(|share| (share, count * share / 100)).collect();
     // What is left over goes to those who are furthest below their share.
-    while counts.iter().sum::<usize>() < count {
-        let short = |index: &usize| (count * shares[*index]).saturating_sub(counts[*index] * 100);
-        let Some(index) = (0..counts.len()).rev().max_by_key(short) else { break };
-        counts[index] += 1;
+    while counts.iter().map(|(_, of)| of).sum::<usize>() < count {
+        let short =
+            |(share, of): &&mut (&usize, usize)| (count * **share).saturating_sub(*of * 100);
+        let Some((_, of)) = counts.iter_mut().rev().max_by_key(short) else { break };
+        *of += 1;
     }
     let each = ranked.iter().zip(counts);
-    each.flat_map(|(&(_, size), count)| std::iter::repeat_n(size, count)).collect()
+    each.flat_map(|(&(_, size), (_, count))| std::iter::repeat_n(size, count)).collect()
 }
 
 fn random(count: usize, categories: &[(Category, u64)], seed: u64) -> Vec<u64> {
@@ -305,8 +307,9 @@ fn random(count: usize, categories: &[(Category, u64)], seed: u64) -> Vec<u64> {
     loop {
         let drawn: Vec<u64> = (0..count).map(|_| next()).collect();
         // Two buffers and two categories at least: sooner or later two differ.
-        if drawn.iter().any(|&one| one != drawn[0]) {
-            return drawn.into_iter().map(|index| categories[index as usize].1).collect();
+        if drawn.iter().any(|one| drawn.first() != Some(one)) {
+            let sizes = drawn.into_iter().filter_map(|index| categories.get(index as usize));
+            return sizes.map(|&(_, size)| size).collect();
         }
     }
 }

@@ -35,9 +35,16 @@ impl Payload {
         let mut words = self.words_from(before).map(u64::to_le_bytes);
         let (head, rest) = buffer.split_at_mut((8 - skipped).min(buffer.len()));
         let first = words.next().unwrap_or_default();
-        head.copy_from_slice(&first[skipped..skipped + head.len()]);
-        for (chunk, word) in rest.chunks_mut(8).zip(words) {
-            chunk.copy_from_slice(&word[..chunk.len()]);
+        for (byte, of_word) in head.iter_mut().zip(first.into_iter().skip(skipped)) {
+            *byte = of_word;
+        }
+        let (whole, tail) = rest.as_chunks_mut();
+        // By reference: the tail has the word after the last whole one.
+        for (chunk, word) in whole.iter_mut().zip(&mut words) {
+            *chunk = word;
+        }
+        for (byte, of_word) in tail.iter_mut().zip(words.next().unwrap_or_default()) {
+            *byte = of_word;
         }
     }
 
@@ -54,7 +61,7 @@ impl Payload {
         let mut words = self.words_from(before).map(u64::to_le_bytes);
         let (head, rest) = received.split_at((8 - skipped).min(received.len()));
         let first = words.next().unwrap_or_default();
-        first[skipped..].starts_with(head)
+        first.iter().skip(skipped).zip(head.iter()).all(|(of_word, byte)| of_word == byte)
             && rest.chunks(8).zip(words).all(|(chunk, word)| word.starts_with(chunk))
     }
 

@@ -170,7 +170,8 @@ impl Axis {
 
     fn row(self) -> &'static Row {
         // Every axis has its row: a test holds that.
-        TABLE.iter().find(|row| row.0 == self).unwrap_or(&TABLE[0])
+        let [first, ..] = &TABLE;
+        TABLE.iter().find(|row| row.0 == self).unwrap_or(first)
     }
 
     /// Its name.

@@ -118,7 +118,8 @@ impl VerbsOperation {
 
     fn row(self) -> &'static Row {
         // Every operation has its row: a test holds that.
-        TABLE.iter().find(|row| row.0 == self).unwrap_or(&TABLE[0])
+        let [first, ..] = &TABLE;
+        TABLE.iter().find(|row| row.0 == self).unwrap_or(first)
     }
 
     /// Its name within a transport's name.

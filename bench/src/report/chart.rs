@@ -126,7 +126,8 @@ fn letter(index: usize) -> char {
 }
 
 fn style(index: usize) -> Style {
-    STYLES[index % STYLES.len()]
+    let [first, ..] = STYLES;
+    STYLES.into_iter().cycle().nth(index % STYLES.len()).unwrap_or(first)
 }
 
 /// A logarithmic axis.
@@ -178,8 +179,7 @@ impl Canvas {
         let (columns, rows) = (self.width * self.dots.0 - 1, HEIGHT * self.dots.1 - 1);
         let place = |(x, y): (f64, f64)| (x * columns as f64, (1.0 - y) * rows as f64);
         let points: Vec<_> = points.map(place).collect();
-        for ends in points.windows(2) {
-            let [(x, y), (to_x, to_y)] = [ends[0], ends[1]];
+        for (&(x, y), &(to_x, to_y)) in points.iter().zip(points.iter().skip(1)) {
             let steps = (to_x - x).abs().max((to_y - y).abs()).ceil().max(1.0) as usize;
             for step in 0..=steps {
                 let share = step as f64 / steps as f64;
@@ -201,9 +201,9 @@ impl Canvas {
     fn dot(&mut self, series: usize, x: f64, y: f64) {
         let (x, y) = (x.round() as usize, y.round() as usize);
         let (column, row) = (x / self.dots.0, y / self.dots.1);
-        let bit = BITS[x % self.dots.0][y % self.dots.1];
+        let bits = BITS.get(x % self.dots.0).and_then(|bits| bits.get(y % self.dots.1));
         if let Some((dots, None, of)) = self.cells.get_mut(row * self.width + column) {
-            (*dots, *of) = (*dots | bit, series);
+            (*dots, *of) = (*dots | bits.copied().unwrap_or(0), series);
         }
     }
 

@@ -83,7 +83,8 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
         let samples = latency.and_then(|latency| latency.p50_interval_95);
         let rounds = latency.and_then(|latency| latency.p50_rounds_interval_95);
         let rate = cell.throughput.as_ref().and_then(|rate| rate.interval_95);
-        let end = |ends: Option<[f64; 2]>, end: usize| number(ends.map(|ends| ends[end]));
+        let low = |ends: Option<[f64; 2]>| number(ends.map(|[low, _]| low));
+        let high = |ends: Option<[f64; 2]>| number(ends.map(|[_, high]| high));
         let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         let usage =
             [Side::Client, Side::Server].map(|side| cell.cpu.and_then(|cpu| cpu.of(side).1));
@@ -123,12 +124,12 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
             number(tensors.and_then(|tensors| tensors.tensors_per_s)),
             number(assign.and_then(|assign| assign.p50)),
             number(assign.map(|assign| assign.mean)),
-            end(samples, 0),
-            end(samples, 1),
-            end(rounds, 0),
-            end(rounds, 1),
-            end(rate, 0),
-            end(rate, 1),
+            low(samples),
+            high(samples),
+            low(rounds),
+            high(rounds),
+            low(rate),
+            high(rate),
             cell.load.as_ref().map_or_else(String::new, |load| load.sustained.to_string()),
             count(usage[0].map(|usage| usage.user_ns)),
             count(usage[0].map(|usage| usage.system_ns)),

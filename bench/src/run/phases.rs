@@ -140,11 +140,14 @@ struct Phases(Vec<(Phase, Times)>);
 impl Phases {
     fn add(&mut self, spans: &[Span]) {
         for &(phase, time) in spans {
-            let place = self.0.iter().position(|(known, _)| *known == phase).unwrap_or_else(|| {
-                self.0.push((phase, Times::default()));
-                self.0.len() - 1
-            });
-            self.0[place].1.add(time);
+            match self.0.iter_mut().find(|(known, _)| *known == phase) {
+                Some((_, times)) => times.add(time),
+                None => {
+                    let mut times = Times::default();
+                    times.add(time);
+                    self.0.push((phase, times));
+                }
+            }
         }
     }
 

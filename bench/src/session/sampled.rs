@@ -239,7 +239,7 @@ fn phases(borders: &'static [Border], at: impl Fn(Mark) -> Option<u64>) -> Optio
     for (index, (mark, _)) in borders.iter().enumerate() {
         let Some(now) = at(*mark) else { continue };
         if let Some((begun, before)) = last {
-            spans.push((Phase(&borders[begun + 1..=index]), now.checked_sub(before)?));
+            spans.push((Phase(borders.get(begun + 1..=index)?), now.checked_sub(before)?));
         }
         last = Some((index, now));
     }

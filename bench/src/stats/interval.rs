@@ -47,7 +47,10 @@ pub fn median_of(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
     let upper = *values.get(middle)?;
-    if values.len() % 2 == 1 { Some(upper) } else { Some((values[middle - 1] + upper) / 2.0) }
+    match values.len() % 2 {
+        1 => Some(upper),
+        _ => Some((values.get(middle.checked_sub(1)?)? + upper) / 2.0),
+    }
 }
 
 /// The median's confidence interval; `None` for five values or fewer. Sorts in place.

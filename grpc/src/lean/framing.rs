@@ -45,12 +45,14 @@ impl Pieces {
 
     fn of_buffer(message: Bytes) -> Pieces {
         let remaining = GRPC_PREFIX + message.len();
-        let copied = if message.len() <= COPIED { message.len() } else { 0 };
+        let is_copied = message.len() <= COPIED;
+        let copied = if is_copied { message.len() } else { 0 };
         let mut first = BytesMut::with_capacity(GRPC_PREFIX + copied);
         put_prefix(&mut first, message.len());
-        first.put_slice(&message[..copied]);
         let mut others = VecDeque::new();
-        if copied < message.len() {
+        if is_copied {
+            first.put_slice(&message);
+        } else {
             others.push_back(message);
         }
         Pieces { first: first.freeze(), others, remaining }

@@ -63,9 +63,9 @@ impl Directions {
         let span = self.span(before);
         let Directions { recorder, going, .. } = self;
         for slice in slices {
-            let part = slice.len().min(taken);
-            taken -= part;
-            going.pass(&slice[..part], |piece| recorder.written(piece, span));
+            let (part, _) = slice.split_at(slice.len().min(taken));
+            taken -= part.len();
+            going.pass(part, |piece| recorder.written(piece, span));
             if taken == 0 {
                 return;
             }
@@ -86,7 +86,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for MarkedStream<S> {
         if let Poll::Ready(Ok(())) = polled {
             let span = marks.span(before);
             let Directions { recorder, coming, .. } = &mut **marks;
-            coming.pass(&buffer.filled()[had..], |piece| recorder.read(piece, span));
+            let came = buffer.filled().get(had..).unwrap_or_default();
+            coming.pass(came, |piece| recorder.read(piece, span));
         }
         polled
     }

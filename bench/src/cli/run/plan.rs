@@ -183,8 +183,10 @@ fn search(arguments: &RunArguments, plan: &Plan) -> Result<Option<KneeRule>, Fai
 /// Sizes are given, and buffers that have their own.
 fn sizes(arguments: &RunArguments, seed: u64) -> Result<(Sizes, Sizes), Failure> {
     let specs = &arguments.buffers;
-    if let Some((_, twice)) =
-        specs.iter().enumerate().find(|(index, spec)| specs[..*index].contains(spec))
+    if let Some((_, twice)) = specs
+        .iter()
+        .enumerate()
+        .find(|(index, spec)| specs.iter().take(*index).any(|earlier| earlier == *spec))
     {
         return Err(Failure::Usage(format!("--buffers {twice} is given twice")));
     }
@@ -194,12 +196,14 @@ fn sizes(arguments: &RunArguments, seed: u64) -> Result<(Sizes, Sizes), Failure>
         sizes => sizes.clone(),
     };
     let own: Vec<_> = specs.iter().filter(|spec| spec.has_own_size()).collect();
-    if !specs.is_empty() && own.len() == specs.len() {
+    if let [first, ..] = own[..]
+        && own.len() == specs.len()
+    {
         if given.is_some() {
             return Err(Failure::Usage(format!(
                 "--buffers {} makes up a size of its own: leave --sizes (-s, -a) out, or give --buffers N, \
                  which splits them",
-                own[0]
+                first
             )));
         }
         let totals = own.iter().filter_map(|spec| spec.buffers(0, seed).total());

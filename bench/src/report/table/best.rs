@@ -26,7 +26,8 @@ pub(super) fn best<'a>(cells: &[&'a CellRecord]) -> HashSet<(Size<'a>, Column<'a
     }
     let mut best = HashSet::new();
     for (size, figures) in sizes {
-        let is_mixed = figures.windows(2).any(|two| two[0].2 != two[1].2);
+        let is_mixed =
+            figures.windows(2).any(|two| matches!(two, [one, other] if one.2 != other.2));
         let is_open =
             figures.iter().any(|(_, (_, ends), _)| ends.iter().any(|end| end.is_infinite()));
         let merits = figures.iter().map(|(_, merit, _)| *merit);
@@ -56,7 +57,7 @@ fn merit(cell: &CellRecord) -> Option<(Merit, Option<LatencyKind>)> {
         let hull = intervals
             .into_iter()
             .flatten()
-            .reduce(|[low, high], ends| [low.min(ends[0]), high.max(ends[1])]);
+            .reduce(|[low, high], [from, to]| [low.min(from), high.max(to)]);
         let hull = hull.map_or(UNKNOWN, |[low, high]| [-high, -low]);
         return Some(((-p50, hull), Some(latency.kind)));
     }

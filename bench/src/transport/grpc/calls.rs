@@ -120,17 +120,19 @@ impl Initiator for GrpcCalls {
             if let Some(calls) = unanswered.get_mut(operation.token as usize) {
                 *calls = self.clients.len();
             }
-            for (index, client) in self.clients.iter().enumerate() {
-                self.in_flight[index] += 1;
+            for (index, (client, in_flight)) in
+                self.clients.iter().zip(&mut self.in_flight).enumerate()
+            {
+                *in_flight += 1;
                 let call = client.call(self.request.clone());
                 self.under_way.push(Box::pin(async move { (operation.token, index, call.await) }));
             }
             return Ok(());
         }
-        let idlest = self.in_flight.iter().enumerate().min_by_key(|(_, calls)| **calls);
-        let connection = idlest.map_or(0, |(connection, _)| connection);
-        let client = self.clients.get(connection).ok_or_else(no_connection)?;
-        self.in_flight[connection] += 1;
+        let connections = self.clients.iter().zip(&mut self.in_flight).enumerate();
+        let idlest = connections.min_by_key(|(_, (_, calls))| **calls);
+        let (connection, (client, in_flight)) = idlest.ok_or_else(no_connection)?;
+        *in_flight += 1;
         let call = client.call(self.request.clone());
         // A future begins when it is first polled, that is, in the next `complete`.
         self.under_way.push(Box::pin(async move { (operation.token, connection, call.await) }));
@@ -179,7 +181,9 @@ impl GrpcCalls {
             while done.room() > 0
                 && let Poll::Ready(Some((token, connection, reply))) = next(under_way, cx)
             {
-                in_flight[connection] -= 1;
+                if let Some(calls) = in_flight.get_mut(connection) {
+                    *calls -= 1;
+                }
                 let reply = match reply {
                     Ok(reply) => reply,
                     Err(error) => return Poll::Ready(Err(failed(error))),

@@ -30,14 +30,15 @@ impl Pushes {
     /// Ready at once while a stream has room; else this is where HTTP/2's flow control holds the
     /// sender back.
     pub(super) async fn send(&mut self, message: &Message) -> Result<(), Error> {
-        if let [only] = &mut self.streams[..] {
+        if let [only] = self.streams.as_mut_slice() {
             return only.send(message.clone()).await;
         }
         let (count, turn) = (self.streams.len(), self.turn);
         let sent_by = poll_fn(|cx| {
             for at in (turn..count).chain(0..turn) {
                 // One that is not ready has sent nothing, and wakes us when it has room.
-                let sending = pin!(self.streams[at].send(message.clone()));
+                let Some(stream) = self.streams.get_mut(at) else { continue };
+                let sending = pin!(stream.send(message.clone()));
                 if let Poll::Ready(sent) = sending.poll(cx) {
                     return Poll::Ready(sent.map(|()| at));
                 }
@@ -75,8 +76,11 @@ impl Exchanges {
 
     pub(super) async fn send(&mut self, message: Message) -> Result<(), Error> {
         let turn = self.turn;
-        self.turn = (turn + 1) % self.streams.len();
-        self.streams[turn].send(message).await
+        // Without a connection there is nobody to send to.
+        let count = self.streams.len();
+        let Some(stream) = self.streams.get_mut(turn) else { return Ok(()) };
+        self.turn = (turn + 1) % count;
+        stream.send(message).await
     }
 
     /// What the server confirms of all of them, and the messages that it sent, with their bytes.

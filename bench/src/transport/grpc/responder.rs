@@ -194,6 +194,7 @@ fn assign(place: &Mutex<Vec<u8>>, message: &[u8]) {
     // Nothing that holds the lock can panic half-way through.
     let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
     let length = message.len().min(place.len());
-    place[..length].copy_from_slice(&message[..length]);
+    let ((begin, _), (message, _)) = (place.split_at_mut(length), message.split_at(length));
+    begin.copy_from_slice(message);
     std::hint::black_box(&mut *place);
 }

@@ -77,7 +77,7 @@ impl Link {
             Err(error) if again(&error) => return Ok(Heard::Nothing),
             Err(error) => return Err(io_failed("receive", &error)),
         };
-        let mut unread = &self.buffer[..got];
+        let mut unread = self.buffer.get(..got).unwrap_or_default();
         match self.inbox.take(&mut unread)? {
             None => Ok(Heard::Bytes),
             // Each side waits for what follows it.
@@ -152,9 +152,9 @@ impl Duplex {
         go_on(&self.stop)?;
         let mut clock = Turns::new(Some(patience));
         while !bytes.is_empty() {
-            let link = &mut self.links[turn];
+            let link = self.links.get_mut(turn).ok_or_else(closed)?;
             let written = link.write(bytes)?;
-            bytes = &bytes[written..];
+            bytes = bytes.get(written..).unwrap_or_default();
             let mut moved = written > 0;
             if !moved || link.is_to_be_read() {
                 moved |= self.receive()?;
@@ -198,7 +198,7 @@ impl Duplex {
     /// Has every link confirmed, and all that the server has pushed received.
     pub(super) fn confirm(&mut self, patience: Patience) -> Result<Received, TransportError> {
         for turn in 0..self.links.len() {
-            self.links[turn].asked = true;
+            self.links.get_mut(turn).ok_or_else(closed)?.asked = true;
             self.write_all(turn, &[CONFIRM], patience)?;
         }
         let mut clock = Turns::new(Some(patience));
@@ -266,7 +266,7 @@ fn push(
         let mut moved = false;
         if !sending.is_empty() {
             let written = link.write(sending)?;
-            sending = &sending[written..];
+            sending = sending.get(written..).unwrap_or_default();
             moved = written > 0;
             *pushed += u64::from(sending.is_empty());
         }
@@ -292,7 +292,7 @@ fn write_all(link: &mut Link, mut bytes: &[u8], stop: &StopSignal) -> Result<(),
         go_on(stop)?;
         match link.write(bytes)? {
             0 => wait(std::iter::once(&*link), Some(0))?,
-            written => bytes = &bytes[written..],
+            written => bytes = bytes.get(written..).unwrap_or_default(),
         }
     }
     Ok(())

@@ -85,7 +85,7 @@ impl Fetch {
         let Some(messages) = asked else { return Ok(()) };
         let turn = self.turn;
         self.turn = (turn + 1) % self.sources.len();
-        let stream = &mut self.sources[turn].stream;
+        let stream = &mut self.sources.get_mut(turn).ok_or_else(closed)?.stream;
         write_all(stream, &messages.to_be_bytes(), &self.stop, Some(self.patience))?;
         self.asked.push_back((turn, messages));
         Ok(())
@@ -99,10 +99,12 @@ impl Fetch {
         let asked = self.requests.wait();
         self.ask(asked)?;
         let Some((turn, left)) = self.asked.front_mut() else { return Ok(()) };
-        let source = &mut self.sources[*turn];
+        let source = self.sources.get_mut(*turn).ok_or_else(closed)?;
         while source.messages == 0 {
             match read_some(&mut source.stream, &mut self.buffer, &self.stop, Some(patience))? {
-                Got::Bytes(got) => source.take(&self.buffer[..got], &mut self.arrivals),
+                Got::Bytes(got) => {
+                    source.take(self.buffer.get(..got).unwrap_or_default(), &mut self.arrivals);
+                }
                 Got::Nothing => return Ok(()),
                 Got::End => return Err(closed()),
             }
@@ -152,7 +154,10 @@ impl Source {
 impl Arrivals {
     fn verify(&mut self, at: usize, part: &[u8]) {
         let end = at + part.len();
-        self.first[at..end].copy_from_slice(part);
+        // No more than is missing of it, as `Source::take` cuts it.
+        if let Some(place) = self.first.get_mut(at..end) {
+            place.copy_from_slice(part);
+        }
         if end == self.first.len() {
             self.received.verified = 1;
             self.received.corrupt = u64::from(!self.payload.matches(&self.first));
@@ -183,7 +188,9 @@ fn answer(
     let mut request = [0; 8];
     loop {
         match read_some(stream, &mut request, stop, None)? {
-            Got::Bytes(got) => read_exact(stream, &mut request[got..], stop, None)?,
+            Got::Bytes(got) => {
+                read_exact(stream, request.get_mut(got..).unwrap_or_default(), stop, None)?
+            }
             Got::Nothing => continue,
             Got::End => return Ok(()),
         };

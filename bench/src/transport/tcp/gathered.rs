@@ -25,7 +25,7 @@ impl Gathered {
     /// [compact](Self::compact).
     pub(super) fn room(&mut self, size: usize) -> &mut [u8] {
         let end = size.max(READ_BUFFER).min(self.buffer.len());
-        &mut self.buffer[self.end..end.max(self.end)]
+        self.buffer.get_mut(self.end..end.max(self.end)).unwrap_or_default()
     }
 
     /// So many bytes have come there.
@@ -35,7 +35,7 @@ impl Gathered {
 
     /// All that is here.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.buffer[self.begin..self.end]
+        self.buffer.get(self.begin..self.end).unwrap_or_default()
     }
 
     pub(super) fn is_empty(&self) -> bool {

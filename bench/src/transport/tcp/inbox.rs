@@ -19,9 +19,10 @@ pub(super) const COUNTS: usize = 16;
 
 /// The counts as they are sent.
 pub(super) fn answer(received: &Received) -> [u8; 1 + COUNTS] {
+    let counts = u128::from(received.messages) << 64 | u128::from(received.bytes);
     let mut answer = [CONFIRM; 1 + COUNTS];
-    answer[1..9].copy_from_slice(&received.messages.to_be_bytes());
-    answer[9..].copy_from_slice(&received.bytes.to_be_bytes());
+    let [_, rest @ ..] = &mut answer;
+    *rest = counts.to_be_bytes();
     answer
 }
 
@@ -30,10 +31,12 @@ pub(super) fn answer(received: &Received) -> [u8; 1 + COUNTS] {
 /// # Errors
 /// It is none.
 pub(super) fn counts(answer: &[u8; 1 + COUNTS]) -> Result<Received, TransportError> {
-    let [CONFIRM, counts @ ..] = answer else { return Err(no_message(answer[0])) };
-    let (messages, bytes) = counts.split_at(8);
-    let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
-    let (messages, bytes) = (number(messages), number(bytes));
+    let [kind, counts @ ..] = answer;
+    if *kind != CONFIRM {
+        return Err(no_message(*kind));
+    }
+    let counts = u128::from_be_bytes(*counts);
+    let (messages, bytes) = ((counts >> 64) as u64, counts as u64);
     Ok(Received { messages, bytes, ..Received::default() })
 }
 
@@ -90,12 +93,13 @@ impl Inbox {
     /// # Errors
     /// They are no messages.
     pub(super) fn take(&mut self, unread: &mut &[u8]) -> Result<Option<Said>, TransportError> {
-        while !unread.is_empty() {
+        while let Some((&kind, after)) = unread.split_first() {
             if let Some((answer, here)) = &mut self.answer {
-                let part = unread.len().min(answer.len() - *here);
-                answer[*here..*here + part].copy_from_slice(&unread[..part]);
-                *unread = &unread[part..];
-                *here += part;
+                let missing = answer.get_mut(*here..).unwrap_or_default();
+                let part;
+                (part, *unread) = unread.split_at(missing.len().min(unread.len()));
+                missing.iter_mut().zip(part).for_each(|(place, byte)| *place = *byte);
+                *here += part.len();
                 if *here == answer.len() {
                     let counts = counts(answer)?;
                     self.answer = None;
@@ -104,8 +108,7 @@ impl Inbox {
             } else if self.rest > 0 {
                 self.message(unread);
             } else {
-                let kind = unread[0];
-                *unread = &unread[1..];
+                *unread = after;
                 match kind {
                     DATA => self.rest = self.size,
                     CONFIRM if self.asks => self.answer = Some(([CONFIRM; 1 + COUNTS], 1)),
@@ -118,14 +121,18 @@ impl Inbox {
     }
 
     fn message(&mut self, unread: &mut &[u8]) {
-        let part = unread.len().min(usize::try_from(self.rest).unwrap_or(usize::MAX));
+        let part;
+        let most = usize::try_from(self.rest).unwrap_or(usize::MAX);
+        (part, *unread) = unread.split_at(most.min(unread.len()));
         if self.received.messages == 0 {
             let at = self.first.len() - self.rest as usize;
-            self.first[at..at + part].copy_from_slice(&unread[..part]);
+            let place = self.first.get_mut(at..).and_then(|rest| rest.get_mut(..part.len()));
+            if let Some(place) = place {
+                place.copy_from_slice(part);
+            }
         }
-        *unread = &unread[part..];
-        self.rest -= part as u64;
-        self.received.bytes += part as u64;
+        self.rest -= part.len() as u64;
+        self.received.bytes += part.len() as u64;
         if self.rest == 0 {
             if self.received.messages == 0 {
                 self.received.verified = 1;

@@ -57,7 +57,7 @@ impl Spread {
         loop {
             let count = self.lanes.len();
             for turn in (self.turn..count).chain(0..self.turn) {
-                let lane = &mut self.lanes[turn];
+                let Some(lane) = self.lanes.get_mut(turn) else { continue };
                 if lane.write()? {
                     clock = Turns::new(Some(patience));
                 }

@@ -189,7 +189,7 @@ fn echo(
     loop {
         let before = marks.as_ref().and_then(|marks| marks.before_reading(stream));
         // The client's close between two messages is the end, as is the stop signal.
-        match read_some(&mut reader, &mut message[have..], stop, None) {
+        match read_some(&mut reader, message.get_mut(have..).unwrap_or_default(), stop, None) {
             Ok(Got::Bytes(got)) => {
                 have += got;
                 if let Some(marks) = marks {
@@ -231,7 +231,7 @@ fn sink(
             Err(_) if stop.is_given() => return Ok(inbox.received()),
             Err(error) => return Err(error),
         };
-        let mut unread = &buffer[..got];
+        let mut unread = buffer.get(..got).unwrap_or_default();
         while !unread.is_empty() {
             if inbox.take(&mut unread)? == Some(Said::Confirm) {
                 write_all(&mut stream, &answer(&inbox.received()), stop, None)?;

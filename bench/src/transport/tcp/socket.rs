@@ -87,7 +87,7 @@ pub(super) fn write_all(
         match stream.write(bytes) {
             Ok(0) => return Err(closed()),
             Ok(written) => {
-                bytes = &bytes[written..];
+                bytes = bytes.get(written..).unwrap_or_default();
                 // Patience is for a stream that does not move, not for a long message.
                 clock = Turns::new(patience);
             }
@@ -132,7 +132,7 @@ pub(super) fn read_exact(
 ) -> Result<bool, TransportError> {
     while !buffer.is_empty() {
         match read_some(stream, buffer, stop, patience)? {
-            Got::Bytes(got) => buffer = &mut buffer[got..],
+            Got::Bytes(got) => buffer = buffer.get_mut(got..).unwrap_or_default(),
             Got::Nothing => return Ok(false),
             Got::End => return Err(closed()),
         }

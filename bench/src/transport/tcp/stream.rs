@@ -63,11 +63,9 @@ impl Outgoing {
         let mut gone = (self.size - left % self.size.max(1)) % self.size.max(1);
         let mut count = 0;
         for buffer in self.buffers.iter().cycle() {
-            if left == 0 || count == MOST_SLICES {
-                break;
-            }
+            let Some(slice) = slices.get_mut(count).filter(|_| left > 0) else { break };
             if let Some(rest) = buffer.get(gone as usize..).filter(|rest| !rest.is_empty()) {
-                slices[count] = IoSlice::new(rest);
+                *slice = IoSlice::new(rest);
                 count += 1;
                 left = left.saturating_sub(rest.len() as u64);
             }
@@ -115,11 +113,12 @@ impl Outgoing {
         if let [only] = &self.buffers[..]
             && self.left <= self.size
         {
-            return stream.write(&only[(self.size - self.left) as usize..]);
+            let gone = (self.size - self.left) as usize;
+            return stream.write(only.get(gone..).unwrap_or_default());
         }
         let mut slices = [IoSlice::new(&[]); MOST_SLICES];
         let count = self.next(&mut slices);
-        stream.write_vectored(&slices[..count])
+        stream.write_vectored(slices.get(..count).unwrap_or_default())
     }
 
     /// Sends as much as the socket takes at once, and says whether that was anything.
@@ -128,7 +127,8 @@ impl Outgoing {
         while !self.is_empty() {
             let mut slices = [IoSlice::new(&[]); MOST_SLICES];
             let count = self.next(&mut slices);
-            let Some((taken, is_all)) = send_at_once(stream, &slices[..count])? else { break };
+            let slices = slices.get(..count).unwrap_or_default();
+            let Some((taken, is_all)) = send_at_once(stream, slices)? else { break };
             self.took(taken);
             if !is_all {
                 break;
@@ -165,7 +165,7 @@ impl Incoming {
 
     /// Where the next bytes belong.
     pub(super) fn room(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.filled..]
+        self.buffer.get_mut(self.filled..).unwrap_or_default()
     }
 
     /// So many bytes have come there; returns how many messages that completes.
@@ -174,7 +174,8 @@ impl Incoming {
         let whole = self.filled / self.size.max(1);
         if whole > 0 {
             if self.verified.is_none() {
-                self.verified = Some(self.payload.matches(&self.buffer[..self.size]));
+                let first = self.buffer.get(..self.size).unwrap_or_default();
+                self.verified = Some(self.payload.matches(first));
             }
             let used = whole * self.size;
             self.buffer.copy_within(used..self.filled, 0);

@@ -178,10 +178,15 @@ impl ToServer {
         self.outgoing.send_now(&self.stream)
     }
 
+    /// Bytes of the reply to a call.
+    fn reply_size(&self, call: usize) -> usize {
+        self.calls.get(call).map_or(0, |&(_, size)| size)
+    }
+
     /// Takes what is here, as long as a call has a reply to come.
     fn take(&mut self, index: usize, replies: &mut Replies) -> Result<bool, TransportError> {
-        let Some(&next) = self.in_flight.front() else { return Ok(false) };
-        let room = self.incoming.room(self.calls[next].1);
+        let Some(next) = self.in_flight.front() else { return Ok(false) };
+        let room = self.incoming.room(self.reply_size(*next));
         let got = match recv(&self.stream, room, RecvFlags::DONTWAIT).map_err(io::Error::from) {
             Ok((0, _)) => return Err(closed()),
             Ok((got, _)) => got,
@@ -190,7 +195,7 @@ impl ToServer {
         };
         self.incoming.took(got);
         while let Some(&call) = self.in_flight.front()
-            && let Some(reply) = self.incoming.first(self.calls[call].1)
+            && let Some(reply) = self.incoming.first(self.reply_size(call))
         {
             replies.take(index, call, reply)?;
             let size = reply.len();

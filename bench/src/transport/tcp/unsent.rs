@@ -53,7 +53,8 @@ impl Unsent {
         while !self.is_empty() {
             let mut slices = [IoSlice::new(&[]); MOST_SLICES];
             let count = self.next(&mut slices);
-            let Some((taken, is_all)) = send_at_once(stream, &slices[..count])? else { break };
+            let slices = slices.get(..count).unwrap_or_default();
+            let Some((taken, is_all)) = send_at_once(stream, slices)? else { break };
             self.took(taken);
             any = true;
             if !is_all {
@@ -74,7 +75,7 @@ impl Unsent {
         while !self.is_empty() {
             let mut slices = [IoSlice::new(&[]); MOST_SLICES];
             let count = self.next(&mut slices);
-            match stream.write_vectored(&slices[..count]) {
+            match stream.write_vectored(slices.get(..count).unwrap_or_default()) {
                 Ok(0) => return Err(closed()),
                 Ok(taken) => self.took(taken),
                 Err(error) if again(&error) => {

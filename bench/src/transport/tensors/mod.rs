@@ -125,7 +125,8 @@ fn places(call: &TensorCall) -> Result<Vec<Vec<u8>>, TransportError> {
 fn assign<'a>(places: impl Iterator<Item = &'a mut [u8]>, mut message: &[u8]) {
     for place in places {
         let (tensor, rest) = message.split_at(place.len().min(message.len()));
-        place[..tensor.len()].copy_from_slice(tensor);
+        let (begin, _) = place.split_at_mut(tensor.len());
+        begin.copy_from_slice(tensor);
         std::hint::black_box(place);
         message = rest;
     }

@@ -59,12 +59,20 @@ impl Steps {
     ) -> Vec<Bytes> {
         let header = CallHeader { call: u32::try_from(call).unwrap_or(u32::MAX), worker };
         let header = Bytes::copy_from_slice(&header.to_bytes());
-        std::iter::once(header).chain(self.contents[server][call].iter().cloned()).collect()
+        let contents = self.contents.get(server).and_then(|calls| calls.get(call));
+        std::iter::once(header).chain(contents.into_iter().flatten().cloned()).collect()
     }
 
     /// Bytes of the reply to one call.
     pub(in crate::transport) fn reply_size(&self, server: usize, call: usize) -> u64 {
-        if self.pushes { CALL_REPLY } else { self.calls[server][call].bytes() }
+        match self.call(server, call) {
+            Some(call) if !self.pushes => call.bytes(),
+            _ => CALL_REPLY,
+        }
+    }
+
+    fn call(&self, server: usize, call: usize) -> Option<&TensorCall> {
+        self.calls.get(server)?.get(call)
     }
 }
 
@@ -118,9 +126,10 @@ impl Replies {
             self.assigning = self.assigning.saturating_add(assigned);
             return Ok(());
         }
-        if self.steps_ended == 0 {
-            let (compared, differ) =
-                verify(&self.steps.calls[server][call], &self.steps.payload, reply);
+        if self.steps_ended == 0
+            && let Some(call) = self.steps.call(server, call)
+        {
+            let (compared, differ) = verify(call, &self.steps.payload, reply);
             self.verified.0 += compared;
             self.verified.1 += differ;
         }

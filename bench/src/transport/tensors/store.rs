@@ -132,7 +132,7 @@ impl Store {
             return Err(wrong());
         }
         let stored = self.stored(header)?;
-        let tensors = &request[HEADER..];
+        let tensors = request.get(HEADER..).ok_or_else(wrong)?;
         self.messages.fetch_add(stored.call.tensors.len() as u64, Relaxed);
         self.bytes.fetch_add(stored.call.bytes(), Relaxed);
         if !self.pushes {

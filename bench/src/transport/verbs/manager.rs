@@ -17,7 +17,7 @@ use fabricbench_verbs::{
     cm::{DatagramPeer, Listener, Request, Route},
 };
 
-use super::{Pair, PeerRegions, VerbsPort, VerbsResponder, connect::regions, failed};
+use super::{Pair, PeerRegions, VerbsPort, VerbsResponder, connect::regions, failed, pair::Lane};
 use crate::{
     plan::Service,
     transport::{
@@ -132,7 +132,7 @@ impl Pair {
             None => Route::resolve(context, &self.port.port, address, options, STEP),
         };
         let route = route.map_err(failed)?;
-        let queue_pair = &self.lanes[lane].queue_pair;
+        let Some(Lane { queue_pair, .. }) = self.lanes.get(lane) else { return Ok(()) };
         route.prepare(queue_pair, options).map_err(failed)?;
         self.post_receives(lane)?;
         let connection = route.connect(queue_pair, options, claim, STEP).map_err(failed)?;
@@ -148,7 +148,7 @@ impl Pair {
     ) -> Result<(), TransportError> {
         let (context, port) = (&self.port.context, &self.port.port);
         let route = Route::resolve_datagram(context, port, address, &self.options, STEP);
-        let queue_pair = &self.lanes[lane].queue_pair;
+        let Some(Lane { queue_pair, .. }) = self.lanes.get(lane) else { return Ok(()) };
         let found = route.and_then(|route| route.ask(queue_pair, port, claim, STEP));
         let DatagramPeer { endpoint, qkey, gid_index, .. } = found.map_err(failed)?;
         let gid = context.choose_gid(port.number, Some(gid_index)).map_err(failed)?;
@@ -196,7 +196,8 @@ impl ManagedResponder {
         let own = self.pair.endpoint();
         for lane in 0..self.pair.lanes.len() {
             let request = self.next_request(&claim(&own, lane), stop)?;
-            let (options, queue_pair) = (&self.pair.options, &self.pair.lanes[lane].queue_pair);
+            let options = &self.pair.options;
+            let Some(Lane { queue_pair, .. }) = self.pair.lanes.get(lane) else { continue };
             if self.pair.plan.verbs.service == Service::Ud {
                 request.answer(queue_pair, &[]).map_err(failed)?;
                 continue;

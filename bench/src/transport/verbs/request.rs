@@ -203,6 +203,14 @@ impl Pair {
 
     /// A range of this side's memory as a request on `lane` names it.
     #[inline]
+    #[cfg_attr(
+        not(test),
+        expect(
+            clippy::unreachable,
+            reason = "`PairPlan::lanes` is 1 at least: of queue pairs by `max`, of roles since a plan of 0 of them is \
+                      refused by `cli` and by `within_limits`"
+        )
+    )]
     pub(super) fn local(&self, lane: usize, place: Place, length: u32) -> Local {
         // Every caller's lane is one of ours.
         let regions = self.lanes.get(lane).or(self.lanes.first()).map(|lane| lane.regions);
