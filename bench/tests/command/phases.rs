@@ -141,7 +141,8 @@ fn the_assignment_of_tensors_is_a_phase() {
             // In replies is the sum over a step's calls, 161 on both servers together.
             let told = number(&cell["tensors"]["assign"]["mean"]) / 161.0;
             let marked = number(&handler["mean"]);
-            assert!((0.3..3.0).contains(&(marked / told)), "{marked} of {told} ns: {cell}");
+            // Of different calls, some of which may have waited for a processor.
+            assert!((0.1..10.0).contains(&(marked / told)), "{marked} of {told} ns: {cell}");
         } else {
             assert_eq!(handler["name"], "handler");
         }
