@@ -73,6 +73,8 @@ mod ps;
 mod report;
 #[path = "command/schema.rs"]
 mod schema;
+#[path = "command/service.rs"]
+mod service;
 #[path = "command/strangers.rs"]
 mod strangers;
 #[path = "command/suite.rs"]

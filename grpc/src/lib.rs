@@ -48,6 +48,7 @@ mod queue;
 mod server;
 mod service;
 pub mod socket;
+mod status;
 mod tls;
 mod tuning;
 
@@ -58,5 +59,6 @@ pub use observer::{Counts, Observer, PayloadCheck, PayloadSource};
 pub use server::{SHUTDOWN_GRACE, Server};
 pub use service::{CALL, ECHO, EXCHANGE, FETCH, FetchRequest, PUSH, PushSummary, READY};
 pub use socket::{Binding, ConnectOptions, ListenOptions};
+pub use status::StatusServer;
 pub use tls::Identity;
 pub use tuning::{MAX_MESSAGE, MAX_WINDOW, Profile, Setting, Tuning};

@@ -6,6 +6,7 @@
 //! `docs/decisions/0002-control-protocol.md` says why it is no gRPC service.
 
 mod admission;
+mod census;
 mod client;
 mod frame;
 #[cfg(fuzzing)]
@@ -19,11 +20,12 @@ mod strangers;
 mod token;
 
 pub use admission::{AdmissionError, Denial, Guard, admit, enter};
+pub use census::Census;
 pub use client::{Client, ConnectError, parse_host};
 pub use frame::{FrameError, LARGEST_FRAME, read_frame, write_frame};
 pub use greeting::{GreetingError, PROTOCOL, greet_client, greet_server};
 pub use link::{Link, LinkError, SHORTEST_SILENCE};
 pub use protocol::{Message, Refusal, Reply, Request};
 pub use queue::{Queue, Ticket};
-pub use server::{Notice, ServeError, Server};
+pub use server::{Ending, Notice, ServeError, Server};
 pub use token::{LONGEST_TOKEN, SHORTEST_TOKEN, Token, TokenError};

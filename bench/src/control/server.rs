@@ -3,7 +3,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{Arc, atomic::Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -11,8 +11,8 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    AdmissionError, GreetingError, Guard, Link, LinkError, Queue, Refusal, Reply, Request, Ticket,
-    admit, greet_client,
+    AdmissionError, Census, GreetingError, Guard, Link, LinkError, Queue, Refusal, Reply, Request,
+    Ticket, admit, greet_client,
     strangers::{MOST_STRANGERS, Strangers},
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Clients served or queued at once; more are turned away. Each takes three threads.
-const MOST_CLIENTS: usize = 64;
+const MOST_CLIENTS: u64 = 64;
 
 /// How long a client may do nothing between two slices.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -56,10 +56,26 @@ pub enum Notice<'a> {
     Began(&'a str),
     /// A client waits behind others.
     Queued(&'a str, usize),
-    /// A client is gone; how.
-    Ended(&'a str, &'a str),
+    /// A client is gone.
+    Ended {
+        /// The client.
+        peer: &'a str,
+        /// What ended it; `None` if it was done.
+        how: Option<&'a str>,
+        /// Whether its turn had come.
+        began: bool,
+    },
     /// Something that is no client knocked.
     Refused(&'a str),
+}
+
+/// How a server is to end.
+#[derive(Debug, Clone, Default)]
+pub struct Ending {
+    /// It takes no more clients, and ends with those whose turn had come.
+    pub closing: StopSignal,
+    /// It ends, and cuts its clients off.
+    pub now: StopSignal,
 }
 
 /// A server that listens.
@@ -69,6 +85,7 @@ pub struct Server {
     address: SocketAddr,
     silence: Duration,
     guard: Guard,
+    census: Arc<Census>,
 }
 
 impl Server {
@@ -78,11 +95,19 @@ impl Server {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn bind(address: SocketAddr, silence: Duration, guard: Guard) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Listen { address, source };
-        let listener = TcpListener::bind(address).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let bound = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address: bound, silence, guard })
+        TcpListener::bind(address)
+            .and_then(|listener| Self::on(listener, silence, guard))
+            .map_err(|source| ServeError::Listen { address, source })
+    }
+
+    /// As [`Server::bind`], on a socket that listens already.
+    ///
+    /// # Errors
+    /// The socket's own.
+    pub fn on(listener: TcpListener, silence: Duration, guard: Guard) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address, silence, guard, census: Arc::default() })
     }
 
     /// Where it listens.
@@ -91,19 +116,28 @@ impl Server {
         self.address
     }
 
-    /// Serves until `stop` is given: new clients are then turned away, and the current ones cut
-    /// off. `host` describes this host anew for each client, since interfaces come and go.
+    /// What it has done and does.
+    #[must_use]
+    pub fn census(&self) -> Arc<Census> {
+        self.census.clone()
+    }
+
+    /// Serves until it is to end. `host` describes this host anew for each client, since interfaces come
+    /// and go.
     pub fn serve(
         &self,
         host: &(impl Fn() -> Host + Sync),
-        stop: &StopSignal,
+        ending: &Ending,
         notify: &(impl Fn(Notice<'_>) + Sync),
     ) {
+        let notify = &|notice: Notice<'_>| {
+            self.census.count(&notice);
+            notify(notice);
+        };
         let queue = Queue::new();
-        let clients = AtomicUsize::new(0);
         let strangers = Strangers::default();
         thread::scope(|scope| {
-            while !stop.is_given() {
+            while !self.is_over(ending) {
                 let stream = match self.listener.accept() {
                     Ok((stream, _)) => stream,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -132,14 +166,14 @@ impl Server {
                         continue;
                     }
                 };
-                let (queue, clients) = (&queue, &clients);
+                let queue = &queue;
                 let started = thread::Builder::new().name("client".to_owned()).spawn_scoped(
                     scope,
                     move || {
-                        let Some(client) = self.meet(stream, stop, notify) else { return };
-                        let counted = Counted::new(clients);
+                        let Some(client) = self.meet(stream, &ending.now, notify) else { return };
+                        let counted = Counted::new(&self.census);
                         drop(stranger);
-                        self.attend(client, (counted.number, queue), host, stop, notify);
+                        self.attend(client, (counted.number, queue), host, ending, notify);
                     },
                 );
                 if started.is_err() {
@@ -152,19 +186,25 @@ impl Server {
 
 /// One of the connections, until it is dropped, also by a panic.
 struct Counted<'a> {
-    clients: &'a AtomicUsize,
-    number: usize,
+    census: &'a Census,
+    number: u64,
 }
 
 impl<'a> Counted<'a> {
-    fn new(clients: &'a AtomicUsize) -> Self {
-        Self { clients, number: clients.fetch_add(1, Ordering::Relaxed) + 1 }
+    fn new(census: &'a Census) -> Self {
+        Self { census, number: census.clients.fetch_add(1, Relaxed) + 1 }
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.clients.fetch_sub(1, Ordering::Relaxed);
+        self.census.clients.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Server {
+    fn is_over(&self, ending: &Ending) -> bool {
+        ending.now.is_given() || ending.closing.is_given() && self.census.clients.load(Relaxed) == 0
     }
 }
 
@@ -205,96 +245,120 @@ impl Server {
     fn attend(
         &self,
         (stream, peer): (TcpStream, String),
-        (number, queue): (usize, &Queue),
+        (number, queue): (u64, &Queue),
         host: &impl Fn() -> Host,
-        stop: &StopSignal,
+        ending: &Ending,
         notify: &impl Fn(Notice<'_>),
     ) {
         let link = match Link::new(stream, peer, self.silence, StopSignal::new()) {
             Ok(link) => link,
             Err(error) => return notify(Notice::Refused(&error.to_string())),
         };
-        if number > MOST_CLIENTS {
-            let reason = format!(
-                "too many clients, the limit is {MOST_CLIENTS}; try again when others have ended"
-            );
+        let turned_away = if ending.closing.is_given() {
+            Some(STOPPING.to_owned())
+        } else {
+            (number > MOST_CLIENTS).then(|| {
+                format!(
+                    "too many clients, the limit is {MOST_CLIENTS}; try again when others have ended"
+                )
+            })
+        };
+        if let Some(reason) = turned_away {
             notify(Notice::Refused(&format!("{}: {reason}", link.peer())));
-            let refusal = Refusal { status: Status::Skipped, reason };
             // Heard first: closed with something unread, it would be reset, and what it is told be lost.
-            let begun = hear(&link, stop, Some(link.silence()));
-            if begun.is_ok() && link.say(Reply::Refused(refusal)).is_ok() {
-                let _ = hear(&link, stop, Some(HEARD));
+            if hear(&link, &ending.now, Some(link.silence())).is_ok() {
+                turn_away(&link, reason, &ending.now);
             }
             return;
         }
         // Given back last of all, so that the notice of an end comes before that of the next beginning.
         let mut place = None;
-        let ended = match serve_client(&link, queue, &mut place, host, stop, notify) {
-            Ok(()) => "done".to_owned(),
-            Err(error) => error.to_string(),
-        };
+        let mut began = false;
+        let ended = self.serve_client(&link, queue, (&mut place, &mut began), host, ending, notify);
+        let ended = ended.err().map(|error| error.to_string());
         // The notice names the peer already.
-        let how = ended.strip_prefix(link.peer()).map(|how| how.trim_start_matches([':', ' ']));
-        notify(Notice::Ended(link.peer(), how.unwrap_or(&ended)));
+        let how = ended.as_deref().map(|how| match how.strip_prefix(link.peer()) {
+            Some(how) => how.trim_start_matches([':', ' ']),
+            None => how,
+        });
+        notify(Notice::Ended { peer: link.peer(), how, began });
     }
 }
 
-fn serve_client(
-    link: &Link<Reply, Request>,
-    queue: &Queue,
-    place: &mut Option<Ticket>,
-    host: &impl Fn() -> Host,
-    stop: &StopSignal,
-    notify: &impl Fn(Notice<'_>),
-) -> Result<(), LinkError> {
-    let Request::Begin(_) = hear(link, stop, Some(link.silence()))? else {
-        return Err(out_of_turn(link));
-    };
-    await_turn(place.insert(queue.join()), link, stop, notify)?;
-    notify(Notice::Began(link.peer()));
-    let here = host();
-    link.say(Reply::Welcome(Box::new(here.clone())))?;
-    let mut serving: Option<Serving> = None;
-    loop {
-        // A slice takes as long as it takes; between two, a client that does nothing must not keep
-        // the others waiting.
-        let most = if serving.is_some() { None } else { Some(LONGEST_PAUSE) };
-        match hear(link, stop, most)? {
-            Request::Prepare { cell, depth, seed, cpu, offers } => {
-                // One slice at a time: what was before has ended, or ends here.
-                drop(serving.take());
-                let prepared = within_limits(&cell, depth)
-                    .and_then(|()| session::prepare(&here, *cell, depth, seed, cpu, &offers));
-                link.say(match prepared {
-                    Ok((answers, ready)) => {
-                        let path = Box::new(ready.path().clone());
-                        serving = Some(ready);
-                        Reply::Prepared { answers, path }
+/// Why a server that is closing takes nobody in.
+const STOPPING: &str = "the server is stopping; try again when it is back";
+
+/// Tells a client why, and gives it the time to hear it.
+fn turn_away(link: &Link<Reply, Request>, reason: String, stop: &StopSignal) {
+    let refusal = Refusal { status: Status::Skipped, reason };
+    if link.say(Reply::Refused(refusal)).is_ok() {
+        let _ = hear(link, stop, Some(HEARD));
+    }
+}
+
+impl Server {
+    fn serve_client(
+        &self,
+        link: &Link<Reply, Request>,
+        queue: &Queue,
+        (place, began): (&mut Option<Ticket>, &mut bool),
+        host: &impl Fn() -> Host,
+        ending: &Ending,
+        notify: &impl Fn(Notice<'_>),
+    ) -> Result<(), LinkError> {
+        let stop = &ending.now;
+        let Request::Begin(_) = hear(link, stop, Some(link.silence()))? else {
+            return Err(out_of_turn(link));
+        };
+        await_turn(place.insert(queue.join()), link, ending, notify)?;
+        *began = true;
+        notify(Notice::Began(link.peer()));
+        let here = host();
+        link.say(Reply::Welcome(Box::new(here.clone())))?;
+        let mut serving: Option<Serving> = None;
+        loop {
+            // A slice takes as long as it takes; between two, a client that does nothing must not keep
+            // the others waiting.
+            let most = if serving.is_some() { None } else { Some(LONGEST_PAUSE) };
+            match hear(link, stop, most)? {
+                Request::Prepare { cell, depth, seed, cpu, offers } => {
+                    // One slice at a time: what was before has ended, or ends here.
+                    drop(serving.take());
+                    let prepared = within_limits(&cell, depth)
+                        .and_then(|()| session::prepare(&here, *cell, depth, seed, cpu, &offers));
+                    link.say(match prepared {
+                        Ok((answers, ready)) => {
+                            let path = Box::new(ready.path().clone());
+                            serving = Some(ready);
+                            Reply::Prepared { answers, path }
+                        }
+                        Err(error) => Reply::Refused(refusal(error)),
+                    })?;
+                }
+                Request::Start => match &mut serving {
+                    Some(serving) => {
+                        serving.start();
+                        link.say(Reply::Started)?;
                     }
-                    Err(error) => Reply::Refused(refusal(error)),
-                })?;
+                    None => return Err(out_of_turn(link)),
+                },
+                Request::Connections => match &mut serving {
+                    Some(serving) => {
+                        link.say(Reply::Connections(serving.connections().map(Box::new)))?;
+                    }
+                    None => return Err(out_of_turn(link)),
+                },
+                Request::Finish { messages } => match serving.take() {
+                    Some(serving) => {
+                        let observed = serving.finish(messages);
+                        self.census.slices.fetch_add(u64::from(messages.is_some()), Relaxed);
+                        link.say(Reply::Finished(Box::new(observed)))?;
+                    }
+                    None => return Err(out_of_turn(link)),
+                },
+                Request::End => return Ok(()),
+                Request::Begin(_) => return Err(out_of_turn(link)),
             }
-            Request::Start => match &mut serving {
-                Some(serving) => {
-                    serving.start();
-                    link.say(Reply::Started)?;
-                }
-                None => return Err(out_of_turn(link)),
-            },
-            Request::Connections => match &mut serving {
-                Some(serving) => {
-                    link.say(Reply::Connections(serving.connections().map(Box::new)))?;
-                }
-                None => return Err(out_of_turn(link)),
-            },
-            Request::Finish { messages } => match serving.take() {
-                Some(serving) => {
-                    link.say(Reply::Finished(Box::new(serving.finish(messages))))?;
-                }
-                None => return Err(out_of_turn(link)),
-            },
-            Request::End => return Ok(()),
-            Request::Begin(_) => return Err(out_of_turn(link)),
         }
     }
 }
@@ -302,7 +366,7 @@ fn serve_client(
 fn await_turn(
     ticket: &Ticket,
     link: &Link<Reply, Request>,
-    stop: &StopSignal,
+    ending: &Ending,
     notify: &impl Fn(Notice<'_>),
 ) -> Result<(), LinkError> {
     let mut told = 0;
@@ -314,7 +378,11 @@ fn await_turn(
             told = position;
         }
         position = ticket.wait(Duration::from_millis(200));
-        if let Some(reason) = stop.reason().or_else(|| link.lost().reason()) {
+        if let Some(reason) = ending.now.reason().or_else(|| link.lost().reason()) {
+            return Err(LinkError::Lost(reason));
+        }
+        if let Some(reason) = ending.closing.reason().filter(|_| position > 0) {
+            turn_away(link, STOPPING.to_owned(), &ending.now);
             return Err(LinkError::Lost(reason));
         }
     }
