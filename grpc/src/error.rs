@@ -12,6 +12,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ConnectStage {
     /// No answer to the TCP handshake.
     Tcp,
+    /// TCP is connected, and the far side does not let the connection in.
+    Door,
     /// TCP is connected, but the far side does not answer as a gRPC server.
     Grpc,
 }
@@ -94,6 +96,28 @@ pub enum Error {
         /// What it said instead.
         detail: String,
     },
+
+    /// The listener expects others.
+    #[error(
+        "{peer} refused the data connection: it expects one with another key; does another client use it?"
+    )]
+    OtherKey {
+        /// The listener's address.
+        peer: SocketAddr,
+    },
+
+    /// The listener does not show the key.
+    #[error(
+        "what listens at {peer} does not show the key of this test: it is another program; look at          what has that port"
+    )]
+    ForeignListener {
+        /// The listener's address.
+        peer: SocketAddr,
+    },
+
+    /// No key, or nothing new to show of it.
+    #[error("the system gives no random numbers; see whether getrandom(2) is permitted")]
+    NoRandom,
 
     /// A message larger than the tuning admits.
     #[error(
@@ -231,6 +255,9 @@ fn connect_advice(cause: &io::Error) -> &'static str {
 fn timeout_advice(stage: &ConnectStage) -> &'static str {
     match stage {
         ConnectStage::Tcp => "check the address, the interface and any firewall between",
+        ConnectStage::Door => {
+            "it does not let the connection in; is the port beset by others (see what the server says)?"
+        }
         ConnectStage::Grpc => "TCP is connected, but no gRPC server answers: check the port",
     }
 }

@@ -36,10 +36,13 @@
 
 mod client;
 mod codec;
+mod door;
 mod error;
 mod exchange;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod incoming;
+mod key;
 mod lean;
 pub mod marks;
 mod message;
@@ -53,7 +56,9 @@ mod tls;
 mod tuning;
 
 pub use client::{Client, ExchangeStream, Exchanged, FetchStream, PushStream};
+pub use door::{Arriving, Door, HEAD_TIME, MOST_WAITING, TurnedAway};
 pub use error::{ConnectStage, Error, Result};
+pub use key::Key;
 pub use message::Message;
 pub use observer::{Counts, Observer, PayloadCheck, PayloadSource};
 pub use server::{SHUTDOWN_GRACE, Server};

@@ -8,12 +8,14 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout_at;
 
 use crate::error::{ConnectStage, Error, Result};
+use crate::key::{self, Key, Verdict};
 use crate::marks::Recorder;
 use crate::tls::Identity;
 use crate::tuning::Tuning;
@@ -51,12 +53,21 @@ pub struct ListenOptions {
     pub backlog: u16,
     /// Whose TLS connections must be; `None`: plain TCP.
     pub identity: Option<Identity>,
+    /// What connections must show, before TLS, and how many are let in; `None`: whoever comes.
+    pub door: Option<(Key, usize)>,
 }
 
 impl ListenOptions {
     /// Listens on `address`, through whichever interface.
     pub fn new(address: SocketAddr) -> ListenOptions {
-        ListenOptions { address, interface: None, backlog: 1024, identity: None }
+        ListenOptions { address, interface: None, backlog: 1024, identity: None, door: None }
+    }
+
+    /// Lets in `places` connections that show `key`, and nobody else.
+    #[must_use]
+    pub fn door(mut self, key: Key, places: usize) -> ListenOptions {
+        self.door = Some((key, places));
+        self
     }
 
     /// Speaks TLS, as `identity`.
@@ -89,6 +100,8 @@ pub struct ConnectOptions {
     pub marks: Option<Arc<Recorder>>,
     /// Certificate of the server, PEM, that is trusted over TLS; `None`: plain TCP.
     pub certificate: Option<String>,
+    /// What the listener asks to be shown, and shows; `None`: nothing.
+    pub key: Option<Key>,
 }
 
 impl ConnectOptions {
@@ -101,7 +114,15 @@ impl ConnectOptions {
             timeout: Duration::from_secs(10),
             marks: None,
             certificate: None,
+            key: None,
         }
+    }
+
+    /// Shows `key`, and has it shown.
+    #[must_use]
+    pub fn key(mut self, key: Key) -> ConnectOptions {
+        self.key = Some(key);
+        self
     }
 
     /// Speaks TLS with a server that has this certificate, which is PEM
@@ -173,17 +194,32 @@ pub fn listen(options: &ListenOptions) -> Result<(std::net::TcpListener, Binding
 
 /// Connects within the options' timeout.
 pub(crate) async fn connect(options: &ConnectOptions, tuning: &Tuning) -> Result<Connected> {
-    let failed =
-        |cause| Error::Connect { peer: options.peer, interface: options.interface.clone(), cause };
-    let (socket, peer, binding) = bound(options)?;
-    let connecting = TcpSocket::from_std_stream(socket.into()).connect(peer);
-    let stream = tokio::time::timeout(options.timeout, connecting)
-        .await
-        .map_err(|_| late(options))?
-        .map_err(failed)?;
-    set_options(&stream, tuning).map_err(failed)?;
-    let local = stream.local_addr().map_err(failed)?;
-    Ok(Connected { stream, local, peer, binding })
+    let deadline = tokio::time::Instant::now() + options.timeout;
+    loop {
+        let (socket, peer, binding) = bound(options)?;
+        let connecting = TcpSocket::from_std_stream(socket.into()).connect(peer);
+        let mut stream = timeout_at(deadline, connecting)
+            .await
+            .map_err(|_| late(options, ConnectStage::Tcp))?
+            .map_err(|cause| failed(options, cause))?;
+        if let Some(key) = &options.key {
+            let shown = timeout_at(deadline, key::show(&mut stream, key))
+                .await
+                .map_err(|_| late(options, ConnectStage::Door))??;
+            if !is_taken(shown, options)? {
+                timeout_at(deadline, tokio::time::sleep(key::RETRY))
+                    .await
+                    .map_err(|_| late(options, ConnectStage::Door))?;
+                continue;
+            }
+        }
+        let set = || {
+            set_options(&stream, tuning)?;
+            stream.local_addr()
+        };
+        let local = set().map_err(|cause| failed(options, cause))?;
+        return Ok(Connected { stream, local, peer, binding });
+    }
 }
 
 /// Connects a plain blocking socket within the options' timeout: the same path as a
@@ -191,32 +227,77 @@ pub(crate) async fn connect(options: &ConnectOptions, tuning: &Tuning) -> Result
 ///
 /// # Errors
 /// [`Error::Connect`], [`Error::ConnectTimeout`], [`Error::NoSuchInterface`],
-/// [`Error::InvalidInterfaceName`], [`Error::BindDevice`].
+/// [`Error::InvalidInterfaceName`], [`Error::BindDevice`]; where a key is shown [`Error::OtherKey`],
+/// [`Error::ForeignListener`], [`Error::NoRandom`].
 pub fn connect_blocking(options: &ConnectOptions) -> Result<(std::net::TcpStream, Binding)> {
-    let failed =
-        |cause| Error::Connect { peer: options.peer, interface: options.interface.clone(), cause };
-    let (socket, peer, binding) = bound(options)?;
-    socket.connect_timeout(&peer.into(), options.timeout).map_err(|cause| match cause.kind() {
-        io::ErrorKind::TimedOut => late(options),
-        _ => failed(cause),
-    })?;
-    socket.set_nonblocking(false).map_err(failed)?;
-    Ok((socket.into(), binding))
+    connect_blocking_unless(options, &|| false)
 }
 
-fn late(options: &ConnectOptions) -> Error {
+/// The same, until `is_over` says that nobody wants the connection any more, which it is asked several times
+/// a second while the listener is waited for.
+///
+/// # Errors
+/// As [`connect_blocking`]; where it is over, [`Error::ConnectTimeout`].
+pub fn connect_blocking_unless(
+    options: &ConnectOptions,
+    is_over: &dyn Fn() -> bool,
+) -> Result<(std::net::TcpStream, Binding)> {
+    let deadline = Instant::now() + options.timeout;
+    loop {
+        let (socket, peer, binding) = bound(options)?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        // A time of zero means something else to the socket.
+        socket.connect_timeout(&peer.into(), left.max(Duration::from_millis(1))).map_err(
+            |cause| match cause.kind() {
+                io::ErrorKind::TimedOut => late(options, ConnectStage::Tcp),
+                _ => failed(options, cause),
+            },
+        )?;
+        socket.set_nonblocking(false).map_err(|cause| failed(options, cause))?;
+        let stream = socket.into();
+        if let Some(key) = &options.key
+            && !is_taken(key::show_blocking(&stream, key, deadline, is_over)?, options)?
+        {
+            std::thread::sleep(key::RETRY);
+            continue;
+        }
+        return Ok((stream, binding));
+    }
+}
+
+/// Whether the listener has let the connection in that showed it a key; if it was cut off among strangers,
+/// another may be.
+fn is_taken(shown: io::Result<Verdict>, options: &ConnectOptions) -> Result<bool> {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
+    let peer = options.peer;
+    match shown {
+        Ok(Verdict::Taken) => Ok(true),
+        Ok(Verdict::Refused) => Err(Error::OtherKey { peer }),
+        Ok(Verdict::Foreign) => Err(Error::ForeignListener { peer }),
+        Err(cause) => match cause.kind() {
+            BrokenPipe | ConnectionReset | UnexpectedEof => Ok(false),
+            TimedOut => Err(late(options, ConnectStage::Door)),
+            _ => Err(failed(options, cause)),
+        },
+    }
+}
+
+fn failed(options: &ConnectOptions, cause: io::Error) -> Error {
+    Error::Connect { peer: options.peer, interface: options.interface.clone(), cause }
+}
+
+fn late(options: &ConnectOptions, stage: ConnectStage) -> Error {
     Error::ConnectTimeout {
         peer: options.peer,
         interface: options.interface.clone(),
         after: options.timeout,
-        stage: ConnectStage::Tcp,
+        stage,
     }
 }
 
 /// A socket bound as the options say, and the peer's address with its scope.
 fn bound(options: &ConnectOptions) -> Result<(Socket, SocketAddr, Binding)> {
-    let failed =
-        |cause| Error::Connect { peer: options.peer, interface: options.interface.clone(), cause };
+    let failed = |cause| failed(options, cause);
     let socket = new_socket(options.peer).map_err(failed)?;
     let peer = scoped(options.peer, options.interface.as_deref(), &socket)?;
     let binding = bind_device(&socket, options.interface.as_deref(), options.local_address)?;

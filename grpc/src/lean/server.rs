@@ -18,9 +18,9 @@ use super::framing::Pieces;
 use super::messages::Messages;
 use super::outflow::Outflow;
 use super::{Failure, SEND_BUFFER};
+use crate::incoming::{AcceptedStream, Incoming};
 use crate::marks::{Call, Mark, Recorder};
 use crate::message::Message;
-use crate::server::{AcceptedStream, Incoming};
 use crate::service::{
     CALL, ECHO, EXCHANGE, FETCH, FetchRequest, PUSH, READY, Received, Shared, unknown_method,
 };

@@ -8,6 +8,7 @@
 )]
 
 mod connections;
+mod door;
 mod failures;
 mod interoperation;
 mod marks;
