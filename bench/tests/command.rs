@@ -25,6 +25,8 @@ mod calls;
 mod clients;
 #[path = "command/compare.rs"]
 mod compare;
+#[path = "command/data_path.rs"]
+mod data_path;
 #[path = "command/descriptor_limit.rs"]
 mod descriptor_limit;
 #[path = "command/diagnose.rs"]
@@ -71,6 +73,8 @@ mod processors;
 mod ps;
 #[path = "command/report.rs"]
 mod report;
+#[path = "command/rogue.rs"]
+mod rogue;
 #[path = "command/schema.rs"]
 mod schema;
 #[path = "command/service.rs"]

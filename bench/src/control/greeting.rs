@@ -14,7 +14,7 @@ use crate::transport::{StopReason, StopSignal};
 
 /// Version of everything that follows the greeting. Raised with every change that an older peer
 /// would misread.
-pub const PROTOCOL: u32 = 14;
+pub const PROTOCOL: u32 = 15;
 
 const MAGIC: &str = "fabricbench-control";
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -113,7 +113,7 @@ pub struct Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::PathKind;
+    use crate::{report::PathKind, transport::SliceKey};
 
     #[test]
     fn what_a_server_says_is_no_command_to_a_terminal() {
@@ -131,7 +131,8 @@ mod tests {
             })
         };
         let certificate = Some("-----BEGIN\n".to_owned());
-        let answers = vec![Answer::Tcp { port: 1, certificate }];
+        let answers =
+            vec![Answer::Tcp { port: 1, key: SliceKey::generate().unwrap(), certificate }];
         let prepared = |device| Reply::Prepared { answers: answers.clone(), path: path(device) };
         assert_eq!(prepared("\u{1b}[2Jrxe0\n").plain().unwrap(), prepared("\\u{1b}[2Jrxe0\\n"));
         let reply = |text: &str| Reply::Connections(Err(text.to_owned()));

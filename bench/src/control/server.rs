@@ -285,6 +285,12 @@ impl Server {
     }
 }
 
+/// Tells of connections to a slice's ports that were not its client's.
+fn tell_turned_away(serving: Option<&Serving>, notify: &impl Fn(Notice<'_>)) {
+    let told = serving.into_iter().flat_map(Serving::turned_away);
+    told.for_each(|told| notify(Notice::Refused(&told)));
+}
+
 /// Why a server that is closing takes nobody in.
 const STOPPING: &str = "the server is stopping; try again when it is back";
 
@@ -315,7 +321,21 @@ impl Server {
         notify(Notice::Began(link.peer()));
         let here = host();
         link.say(Reply::Welcome(Box::new(here.clone())))?;
-        let mut serving: Option<Serving> = None;
+        let mut serving = None;
+        let ended = self.serve_slices(link, &here, &mut serving, stop, notify);
+        tell_turned_away(serving.as_ref(), notify);
+        ended
+    }
+
+    /// Until the client says that this was all. A slice that it leaves is left in `serving`.
+    fn serve_slices(
+        &self,
+        link: &Link<Reply, Request>,
+        here: &Host,
+        serving: &mut Option<Serving>,
+        stop: &StopSignal,
+        notify: &impl Fn(Notice<'_>),
+    ) -> Result<(), LinkError> {
         loop {
             // A slice takes as long as it takes; between two, a client that does nothing must not keep
             // the others waiting.
@@ -323,26 +343,27 @@ impl Server {
             match hear(link, stop, most)? {
                 Request::Prepare { cell, depth, seed, cpu, offers } => {
                     // One slice at a time: what was before has ended, or ends here.
+                    tell_turned_away(serving.as_ref(), notify);
                     drop(serving.take());
                     let prepared = within_limits(&cell, depth)
-                        .and_then(|()| session::prepare(&here, *cell, depth, seed, cpu, &offers));
+                        .and_then(|()| session::prepare(here, *cell, depth, seed, cpu, &offers));
                     link.say(match prepared {
                         Ok((answers, ready)) => {
                             let path = Box::new(ready.path().clone());
-                            serving = Some(ready);
+                            *serving = Some(ready);
                             Reply::Prepared { answers, path }
                         }
                         Err(error) => Reply::Refused(refusal(error)),
                     })?;
                 }
-                Request::Start => match &mut serving {
+                Request::Start => match serving {
                     Some(serving) => {
                         serving.start();
                         link.say(Reply::Started)?;
                     }
                     None => return Err(out_of_turn(link)),
                 },
-                Request::Connections => match &mut serving {
+                Request::Connections => match serving {
                     Some(serving) => {
                         link.say(Reply::Connections(serving.connections().map(Box::new)))?;
                     }
@@ -350,6 +371,7 @@ impl Server {
                 },
                 Request::Finish { messages } => match serving.take() {
                     Some(serving) => {
+                        tell_turned_away(Some(&serving), notify);
                         let observed = serving.finish(messages);
                         self.census.slices.fetch_add(u64::from(messages.is_some()), Relaxed);
                         link.say(Reply::Finished(Box::new(observed)))?;

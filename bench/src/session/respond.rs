@@ -5,6 +5,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use fabricbench_grpc::TurnedAway;
 use fabricbench_ipoib::sockets::End;
 
 use super::{
@@ -38,6 +39,8 @@ pub struct Serving {
     stop: StopSignal,
     // Where connections come in; of TCP only.
     listeners: Vec<SocketAddr>,
+    // Who came there and is not the client; the same.
+    turned_away: Vec<TurnedAway>,
     workers: Vec<Worker>,
     // Where they leave what they mark.
     marks: ServerMarks,
@@ -140,6 +143,7 @@ pub fn prepare(
         path,
         stop,
         listeners: Vec::new(),
+        turned_away: Vec::new(),
         workers: Vec::new(),
         marks,
         devices: Vec::new(),
@@ -147,8 +151,10 @@ pub fn prepare(
         cpu,
         waited_ns: None,
     };
-    for (offer, Ready { answer, responder, device, near, .. }) in offers.iter().zip(ready) {
+    for (offer, ready) in offers.iter().zip(ready) {
+        let Ready { answer, responder, turned_away, device, near, .. } = ready;
         serving.listeners.extend(offer.listener(&answer));
+        serving.turned_away.extend(turned_away);
         answers.push(answer);
         serving.devices.extend(device);
         serving.workers.push(start(responder, serving.stop.clone(), cpu, near)?);
@@ -182,6 +188,7 @@ struct Ready {
     answer: Answer,
     path: Path,
     responder: Box<dyn Responder>,
+    turned_away: Option<TurnedAway>,
     device: Option<DeviceWatch>,
     // Processors near the device.
     near: Option<Vec<u32>>,
@@ -190,7 +197,7 @@ struct Ready {
 /// The responder of the offer number `index`, which of parameter servers is that of the server.
 fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, TransportError> {
     let Order { here, cell, depth, payload, marks, .. } = order;
-    let (mut device, mut near) = (None, None);
+    let (mut device, mut near, mut turned_away) = (None, None, None);
     let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
         match (&cell.transport, offer) {
             (TransportName::Verbs(verbs), Offer::Verbs { endpoint, settings })
@@ -230,21 +237,23 @@ fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, Tran
                 let payload = payload.clone();
                 let (responder, answer) =
                     GrpcTensorResponder::listen(cell, *kind, *depth, payload, wish, index, marks)?;
+                turned_away = Some(responder.turned_away());
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
                 (answer, path, Box::new(responder))
             }
             (TransportName::Grpc(kind, _), Offer::Tcp(wish)) => {
                 let (responder, answer) =
                     GrpcResponder::listen(cell, *kind, *depth, payload.clone(), wish, marks)?;
+                turned_away = Some(responder.turned_away());
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
                 (answer, path, Box::new(responder))
             }
             (TransportName::Tcp(_), Offer::Tcp(wish)) => {
-                let (responder, address) =
+                let (responder, answer) =
                     TcpResponder::listen(cell, payload.clone(), wish, index, *depth, marks)?;
+                turned_away = Some(responder.turned_away());
                 let path = describe(&here.interfaces, &wish.interface, wish.address, None);
-                let (port, certificate) = (address.port(), None);
-                (Answer::Tcp { port, certificate }, path, Box::new(responder))
+                (answer, path, Box::new(responder))
             }
             (transport, _) => {
                 return Err(TransportError::Failed(format!(
@@ -252,7 +261,7 @@ fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, Tran
                 )));
             }
         };
-    Ok(Ready { answer, path, responder, device, near })
+    Ok(Ready { answer, path, responder, turned_away, device, near })
 }
 
 /// The server's pair, not connected, on a device that is watched.
@@ -288,6 +297,11 @@ impl Serving {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Connections to its listeners that were not the client's, for each of them in words.
+    pub fn turned_away(&self) -> impl Iterator<Item = String> {
+        self.turned_away.iter().filter_map(TurnedAway::told)
     }
 
     /// Reads the counters: from here on, traffic is the slice's.

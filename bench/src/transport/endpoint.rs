@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    SliceKey,
     grpc::GrpcSettings,
     verbs::{LONGEST_LIST, MemorySettings, PostMode},
 };
@@ -81,6 +82,8 @@ pub enum Answer {
     Tcp {
         /// Port it listens on, at the address that was asked for.
         port: u16,
+        /// What each connection must show, and has shown.
+        key: SliceKey,
         /// Its certificate, PEM, where TLS was asked for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         certificate: Option<String>,

@@ -15,6 +15,7 @@ pub mod fake;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 pub mod grpc;
+mod key;
 mod marks;
 mod requests;
 mod stop;
@@ -34,6 +35,7 @@ pub use endpoint::{
     Answer, CompletionMode, MOST_CONNECTIONS, MOST_QUEUE_PAIRS, Offer, Pieces, QueuePairEnd,
     RegionEnd, TcpEndpoint, VerbsEndpoint, VerbsSettings,
 };
+pub use key::SliceKey;
 pub use marks::{MarkedConnection, Marking, ServerMarks};
 pub use stop::{StopReason, StopSignal};
 pub use tensors::{Steps, TensorSide, admit_tensors};

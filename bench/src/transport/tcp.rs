@@ -5,6 +5,7 @@
 //! the module `calls`.
 
 mod calls;
+mod door;
 mod duplex;
 mod fetch;
 #[cfg(fuzzing)]
@@ -26,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-use fabricbench_grpc::{Binding, ConnectOptions, marks::Side, socket::connect_blocking};
+use fabricbench_grpc::{Binding, ConnectOptions, marks::Side, socket::connect_blocking_unless};
 use fabricbench_ipoib::PathChoice;
 
 #[cfg(fuzzing)]
@@ -52,6 +53,7 @@ use super::{
     Received, StopSignal, TcpEndpoint, TransportError,
     buffer::{filled, zeroed},
     grpc::GrpcSettings,
+    wait::stopped,
 };
 use crate::plan::{Cell, Pattern, Payload};
 
@@ -170,7 +172,11 @@ impl TcpOpening {
         let mut settings = BTreeMap::from([("TCP_NODELAY".to_owned(), "on".to_owned())]);
         let mut streams = Vec::new();
         for _ in 0..self.connections.max(1) {
-            let (stream, binding) = connect_blocking(&options).map_err(failed)?;
+            let connected = connect_blocking_unless(&options, &|| self.stop.is_given());
+            let (stream, binding) = match connected {
+                Err(_) if self.stop.is_given() => return Err(stopped(&self.stop)),
+                connected => connected.map_err(failed)?,
+            };
             prepare(&stream)?;
             settings.insert(SOCKET_BINDING.to_owned(), bound_to(&binding));
             streams.push(stream);
@@ -207,10 +213,11 @@ pub(super) fn connect_options(
     timeout: Duration,
 ) -> Result<ConnectOptions, TransportError> {
     match answer {
-        Answer::Tcp { port, .. } => Ok(ConnectOptions::new(path.remote_socket_addr(*port))
+        Answer::Tcp { port, key, .. } => Ok(ConnectOptions::new(path.remote_socket_addr(*port))
             .interface(&path.local_interface)
             .local_address(path.local_addr)
-            .timeout(timeout)),
+            .timeout(timeout)
+            .key(key.0.clone())),
         Answer::Verbs(_) | Answer::Managed { .. } => Err(TransportError::Failed(
             "the server answered with a queue pair where a listener was asked for".to_owned(),
         )),

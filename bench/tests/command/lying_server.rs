@@ -5,11 +5,16 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Mutex},
+    task::{Context, Waker},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use fabricbench::control::{PROTOCOL, read_frame, write_frame};
+use fabricbench::{
+    control::{PROTOCOL, read_frame, write_frame},
+    transport::SliceKey,
+};
+use fabricbench_grpc::{Door, Key};
 use serde_json::{Value, json};
 
 use crate::{
@@ -118,9 +123,10 @@ fn prepared(pattern: &str, lies: &Lies) -> Value {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (echoed, confirmed) = (lies.echoed, lies.confirmed);
-    let pattern = pattern.to_owned();
+    let (pattern, key) = (pattern.to_owned(), SliceKey::generate().unwrap());
+    let told = json!(key);
     thread::spawn(move || {
-        let (mut data, _) = listener.accept().unwrap();
+        let mut data = let_in(&listener, key.0);
         data.set_nodelay(true).unwrap();
         match pattern.as_str() {
             "bandwidth" => sink(&mut data, confirmed),
@@ -129,9 +135,26 @@ fn prepared(pattern: &str, lies: &Lies) -> Value {
         }
     });
     json!({ "prepared": {
-        "answers": [{ "tcp": { "port": port } }],
+        "answers": [{ "tcp": { "port": port, "key": told } }],
         "path": { "kind": "loopback", "interface": "lo", "emulated": false },
     }})
+}
+
+/// The connection that shows `key`, which is the first.
+fn let_in(listener: &TcpListener, key: Key) -> TcpStream {
+    let (stream, peer) = listener.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let mut door = Door::new(key, 1);
+    door.arrive(stream, peer, Instant::now());
+    let cx = &mut Context::from_waker(Waker::noop());
+    loop {
+        if let Some((stream, _)) = door.poll_admit(cx, Instant::now()) {
+            stream.set_nonblocking(false).unwrap();
+            return stream;
+        }
+        assert_eq!(door.turned_away().told(), None);
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn echo(data: &mut TcpStream, lie: Option<fn(&mut Vec<u8>)>) {

@@ -7,10 +7,13 @@ use std::{
     time::Duration,
 };
 
-use fabricbench::control::{LARGEST_FRAME, PROTOCOL, read_frame, write_frame};
+use fabricbench::control::{LARGEST_FRAME, PROTOCOL, write_frame};
 use serde_json::{Value, json};
 
-use crate::process::{NONCE, PATIENCE, Server, run};
+use crate::{
+    process::{NONCE, Server, run},
+    rogue::{Rogue, knock, on_loopback, over_connections},
+};
 
 /// A server that answers every connection with `answer` and keeps it open until the peer closes.
 fn stranger(answer: &'static [u8]) -> SocketAddr {
@@ -101,14 +104,6 @@ fn a_server_that_only_greets_is_given_up() {
     let finished = run(&format!("run {address} --timeout 2s"));
     assert!(finished.took < Duration::from_secs(10), "{:?}", finished.took);
     finished.failed(1, &[&address.to_string(), "greeted, and said no more within 2s"]);
-}
-
-/// A client that sends `bytes` and keeps its end open.
-fn knock(server: &Server, bytes: &[u8]) -> TcpStream {
-    let mut stream = TcpStream::connect(server.address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(bytes).unwrap();
-    stream
 }
 
 const HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x5b\x0a\x00\xff";
@@ -203,67 +198,6 @@ fn a_client_over_the_limit_is_told_the_limit() {
     server.process.says_word("too many clients, the limit is 64");
     drop(all);
     server.serves();
-}
-
-/// One end of a conversation by hand.
-struct Rogue(TcpStream);
-
-impl Rogue {
-    fn meet(server: &Server) -> Self {
-        let mut stream = knock(server, format!("fabricbench-control {PROTOCOL} 0\n").as_bytes());
-        let mut line = Vec::new();
-        while line.last() != Some(&b'\n') {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
-            line.push(byte[0]);
-        }
-        let challenge: Value = read_frame(&mut stream).unwrap();
-        assert_eq!(challenge["token"], false);
-        write_frame(&mut stream, &json!({ "nonce": NONCE, "proof": null })).unwrap();
-        let verdict: Value = read_frame(&mut stream).unwrap();
-        assert!(verdict["admitted"]["proof"].is_null(), "{verdict}");
-        Self(stream)
-    }
-
-    fn say(&mut self, request: &Value) {
-        write_frame(&mut self.0, &json!({ "say": request })).unwrap();
-    }
-
-    /// What the server says next, or `None` when it has closed.
-    fn hear(&mut self) -> Option<Value> {
-        loop {
-            match read_frame::<Value>(&mut self.0) {
-                Ok(message) if message == "alive" => {}
-                Ok(message) => return Some(message["say"].clone()),
-                Err(_) => return None,
-            }
-        }
-    }
-
-    fn welcome(server: &Server) -> Self {
-        let host = run("probe --json").quietly(0).stdout;
-        let host: Value = serde_json::from_str(&host).unwrap();
-        let mut rogue = Self::meet(server);
-        rogue.say(&json!({ "begin": host }));
-        assert!(rogue.hear().unwrap()["welcome"].is_object());
-        rogue
-    }
-
-    fn prepare(&mut self, transport: &str, size: u64, depth: u64, offer: &Value) -> Value {
-        self.say(&json!({ "prepare": {
-            "cell": { "transport": transport, "pattern": "latency", "size": size },
-            "depth": depth, "seed": 1, "cpu": null, "offers": [offer],
-        }}));
-        self.hear().unwrap()
-    }
-}
-
-fn over_connections(connections: u64) -> Value {
-    json!({ "tcp": { "interface": "lo", "address": "127.0.0.1", "connections": connections } })
-}
-
-fn on_loopback() -> Value {
-    over_connections(1)
 }
 
 #[test]

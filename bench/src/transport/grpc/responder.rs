@@ -6,14 +6,14 @@ use std::{
     time::Duration,
 };
 
-use fabricbench_grpc::{Identity, ListenOptions, Message, Observer, Server, Tuning};
+use fabricbench_grpc::{Identity, ListenOptions, Message, Observer, Server, Tuning, TurnedAway};
 use tokio::time::sleep;
 
 use super::{FirstMessage, RuntimeKind, failed, message, tuning};
 use crate::{
     plan::{Cell, GrpcTuning, Pattern, Payload},
     transport::{
-        Answer, MarkedConnection, Marking, Received, Responder, ServerMarks, StopSignal,
+        Answer, MarkedConnection, Marking, Received, Responder, ServerMarks, SliceKey, StopSignal,
         TcpEndpoint, TransportError, buffer::zeroed,
     },
 };
@@ -40,11 +40,18 @@ impl Bound {
         options.identity = wish.grpc.tls.then(Identity::generate).transpose().map_err(failed)?;
         let certificate =
             options.identity.as_ref().map(|identity| identity.certificate().to_owned());
+        let key = SliceKey::generate()?;
+        options.door = Some((key.0.clone(), wish.connections as usize));
         let server = Server::bind(&options, tuning).map_err(failed)?;
-        let answer = Answer::Tcp { port: server.local_addr().port(), certificate };
+        let answer = Answer::Tcp { port: server.local_addr().port(), key, certificate };
         let runtime = wish.grpc.server_runtime;
         runtime.admit()?;
         Ok((Self { server, runtime }, answer))
+    }
+
+    /// Who is not let in.
+    pub(super) fn turned_away(&self) -> TurnedAway {
+        self.server.turned_away().unwrap_or_default()
     }
 
     /// Serves until `stop` is given.
@@ -149,6 +156,12 @@ impl GrpcResponder {
             payload,
         };
         Ok((responder, answer))
+    }
+
+    /// Who is not let in.
+    #[must_use]
+    pub fn turned_away(&self) -> TurnedAway {
+        self.bound.turned_away()
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fabricbench_grpc::{Client, Message, Observer};
+use fabricbench_grpc::{Client, Message, Observer, TurnedAway};
 use futures_util::{
     future::BoxFuture,
     stream::{FuturesUnordered, Stream},
@@ -228,6 +228,12 @@ impl GrpcTensorResponder {
         let (bound, answer) = Bound::listen(&tuning, wish)?;
         let marks = CallsMarked::new(wish, depth, payload.seed(), marks);
         Ok((Self { bound, store: Store::new(cell, server, payload)?, marks }, answer))
+    }
+
+    /// Who is not let in.
+    #[must_use]
+    pub fn turned_away(&self) -> TurnedAway {
+        self.bound.turned_away()
     }
 }
 

@@ -1,22 +1,22 @@
 //! The server's side.
 
 use std::{
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::Arc,
     thread,
 };
 
-use fabricbench_grpc::{ListenOptions, marks::Side, socket};
+use fabricbench_grpc::{Door, ListenOptions, TurnedAway, marks::Side, socket};
 
 use super::{
     calls::Answering,
+    door::Entrance,
     duplex, fetch,
     inbox::{Inbox, Said, answer},
     marked,
     marks::StreamMarks,
     socket::{
-        Got, READ_BUFFER, accept, closed, failed, io_failed, no_thread, prepare, read_some,
-        write_all,
+        Got, READ_BUFFER, closed, failed, io_failed, no_thread, prepare, read_some, write_all,
     },
     stream::Outgoing,
     tensors,
@@ -24,17 +24,18 @@ use super::{
 use crate::{
     plan::{Cell, Pattern, Payload},
     transport::{
-        Received, Responder, ServerMarks, StopSignal, TcpEndpoint, TransportError,
+        Answer, Received, Responder, ServerMarks, SliceKey, StopSignal, TcpEndpoint,
+        TransportError,
         buffer::{filled, zeroed},
         tensors::Store,
     },
 };
 
-/// The server's side: a listener that takes as many connections as were asked for, and serves each of
-/// several on a thread of its own.
+/// The server's side: takes as many connections as were asked for, of its client's alone, and serves each
+/// of several on a thread of its own.
 #[derive(Debug)]
 pub struct TcpResponder {
-    listener: TcpListener,
+    entrance: Entrance,
     // Of each connection.
     work: Vec<Work>,
     // Of all of them: those of a parameter server.
@@ -70,7 +71,7 @@ impl TcpResponder {
         server: usize,
         depth: u32,
         marks: &ServerMarks,
-    ) -> Result<(Self, SocketAddr), TransportError> {
+    ) -> Result<(Self, Answer), TransportError> {
         let store = || Store::new(cell, server, payload.clone()).map(Arc::new);
         let tensors = cell.pattern.is_of_tensors().then(store).transpose()?;
         let marking = wish.one_in.map(|one_in| marks.marking(one_in, payload.seed()));
@@ -83,26 +84,36 @@ impl TcpResponder {
             Some(store) => tensors::Answering::new(store.clone()).map(Work::Tensors),
             None => Work::new(cell, payload.clone(), marked),
         });
-        let work = work.collect::<Result<_, _>>()?;
+        let work = work.collect::<Result<Vec<_>, _>>()?;
         let options =
             ListenOptions::new(SocketAddr::new(wish.address, 0)).interface(&wish.interface);
         let (listener, _) = socket::listen(&options).map_err(failed)?;
         let address = listener.local_addr().map_err(|error| io_failed("listen", &error))?;
-        Ok((Self { listener, work, tensors, marks: marks.clone() }, address))
+        let key = SliceKey::generate()?;
+        let door = Door::new(key.0.clone(), work.len());
+        let answer = Answer::Tcp { port: address.port(), key, certificate: None };
+        let entrance = Entrance { listener, door };
+        Ok((Self { entrance, work, tensors, marks: marks.clone() }, answer))
+    }
+
+    /// Who is not let in.
+    #[must_use]
+    pub fn turned_away(&self) -> TurnedAway {
+        self.entrance.door.turned_away()
     }
 }
 
 impl Responder for TcpResponder {
     fn serve(self: Box<Self>, stop: &StopSignal) -> Result<Received, TransportError> {
-        let Self { listener, work, tensors, marks } = *self;
-        let served = serve_all(&listener, work, stop, &marks)?;
+        let Self { entrance, work, tensors, marks } = *self;
+        let served = serve_all(entrance, work, stop, &marks)?;
         Ok(served + tensors.map_or_else(Received::default, |store| store.received()))
     }
 }
 
 /// What arrived on all connections, each served on a thread of its own where there are several.
 fn serve_all(
-    listener: &TcpListener,
+    mut entrance: Entrance,
     mut work: Vec<Work>,
     stop: &StopSignal,
     marks: &ServerMarks,
@@ -110,19 +121,21 @@ fn serve_all(
     if work.len() == 1
         && let Some(work) = work.pop()
     {
-        let Some(stream) = accept(listener, stop)? else { return Ok(Received::default()) };
+        let Some(stream) = entrance.next(stop)? else { return Ok(Received::default()) };
+        drop(entrance);
         prepare(&stream)?;
         return work.serve(stream, stop, marks);
     }
     thread::scope(|scope| {
         let mut serving = Vec::new();
         for work in work {
-            let Some(stream) = accept(listener, stop)? else { break };
+            let Some(stream) = entrance.next(stop)? else { break };
             prepare(&stream)?;
             let serve = move || work.serve(stream, stop, marks);
             let started = thread::Builder::new().spawn_scoped(scope, serve);
             serving.push(started.map_err(|error| no_thread(&error))?);
         }
+        drop(entrance);
         serving.into_iter().try_fold(Received::default(), |sum, one| {
             let served = one.join().unwrap_or_else(|_| Err(failed("the responder panicked")));
             Ok(sum + served?)

@@ -2,8 +2,7 @@
 
 use std::{
     io::{self, IoSlice, Read, Write},
-    net::{TcpListener, TcpStream},
-    thread,
+    net::TcpStream,
     time::{Duration, Instant},
 };
 
@@ -54,25 +53,6 @@ pub(super) fn prepare(stream: &TcpStream) -> Result<(), TransportError> {
         stream.set_write_timeout(Some(TURN))
     };
     set().map_err(|error| io_failed("set up the socket", &error))
-}
-
-pub(super) fn accept(
-    listener: &TcpListener,
-    stop: &StopSignal,
-) -> Result<Option<TcpStream>, TransportError> {
-    listener.set_nonblocking(true).map_err(|error| io_failed("listen", &error))?;
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => return Ok(Some(stream)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if stop.is_given() {
-                    return Ok(None);
-                }
-                thread::sleep(Duration::from_millis(1));
-            }
-            Err(error) => return Err(io_failed("accept", &error)),
-        }
-    }
 }
 
 pub(super) fn write_all(
