@@ -1,5 +1,8 @@
 //! The figures as OpenMetrics text, for a Prometheus node exporter's textfile folder or a push gateway.
 //!
+//! Both read Prometheus' older text format, which knows no type `info` and drops a file that has one: all are
+//! gauges, and what else is of OpenMetrics alone (units, the end) is a comment there.
+//!
 //! Names and units keep to "OpenMetrics 1.0" (seconds, bytes, the unit at the end of the name), so that
 //! latencies are in seconds here and in nanoseconds elsewhere.
 
@@ -71,14 +74,14 @@ fn one(value: Option<f64>) -> Vec<Sample> {
     value.map(|value| (String::new(), value)).into_iter().collect()
 }
 
-/// All figures of `document` as gauges, and how it was made as an info; what is absent has no sample.
+/// All figures of `document` as gauges, and how it was made as one that is 1; what is absent has no sample.
 #[must_use]
 pub fn openmetrics(document: &Document) -> String {
     let mut text = String::new();
     let server = document.server.as_ref();
     let _ = writeln!(
         text,
-        "# TYPE fabricbench_run info\n# HELP fabricbench_run How the figures were made\n\
+        "# TYPE fabricbench_run_info gauge\n# HELP fabricbench_run_info How the figures were made\n\
          fabricbench_run_info{{version=\"{}\",client=\"{}\",server=\"{}\",complete=\"{}\",emulated=\"{}\"}} 1",
         escaped(&document.fabricbench),
         escaped(&document.client.hostname),
