@@ -33,8 +33,8 @@ pub use phases::{PhaseRecord, PhaseTimes, PhasesRecord, ServerPhases, WireAndPee
 pub use plain::{plain, plain_throughout};
 pub use published::json_schema;
 pub use scaling::{
-    Bound, Contender, CrossoverRecord, EfficiencyRecord, FitRecord, LeadRecord, MarginRecord,
-    ModelRecord, PieceRecord, Question, ShareRecord, model,
+    Bound, Contender, CrossoverRecord, EfficiencyRecord, FitRecord, Lacks, LeadRecord,
+    MarginRecord, ModelRecord, PieceRecord, Question, ShareRecord, model,
 };
 pub(crate) use scaling::{COST_HEAD, COST_NOTE, cost_rows, words as model_words};
 pub use schema::{

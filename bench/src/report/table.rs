@@ -1,7 +1,6 @@
 //! The table: transports side by side, a row a size, a block a pattern. Variants of a sweep stand side
 //! by side as well where they fit, else in rows.
 
-mod best;
 mod figures;
 mod rows;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     super::CellRecord,
-    record::{CrossoverRecord, LeadRecord, MarginRecord},
-    series::{Contest, has_rounds, ratio, time},
+    record::{CrossoverRecord, Lacks, LeadRecord, MarginRecord},
+    series::{Contest, alone_lacks, contests_of, has_rounds, lacks, ratio, time},
 };
 use crate::stats::{Ratio, Shown, crossings, shown};
 
@@ -21,26 +21,30 @@ struct Pair {
 }
 
 /// What a contest shows.
-pub(super) struct Standing<'a> {
-    contest: &'a Contest<'a>,
-    /// At each size with two figures or more: the cells, the fastest first, with their places.
+pub(super) struct Standing<'a, 'b> {
+    contest: &'b Contest<'a>,
+    /// At each size with two cells or more: the cells, the fastest first, those without a figure last, with their
+    /// places.
     ranked: BTreeMap<u64, Vec<(usize, &'a CellRecord)>>,
     pairs: Vec<Pair>,
     /// By size, those that are shown to be ahead, each with whom it is ahead of.
     ahead: BTreeSet<(u64, usize, usize)>,
 }
 
-impl<'a> Standing<'a> {
-    pub(super) fn of(contest: &'a Contest<'a>) -> Self {
+impl<'a, 'b> Standing<'a, 'b> {
+    pub(super) fn of(contest: &'b Contest<'a>) -> Self {
         let mut ranked: BTreeMap<u64, Vec<(usize, &CellRecord)>> = BTreeMap::new();
         for (place, series) in contest.series.iter().enumerate() {
-            for (&size, &cell) in series.cells.iter().filter(|(_, cell)| has_rounds(cell)) {
+            for (&size, &cell) in &series.cells {
                 ranked.entry(size).or_default().push((place, cell));
             }
         }
         ranked.retain(|_, cells| cells.len() > 1);
         for cells in ranked.values_mut() {
-            let time = |cell: &CellRecord| time(cell).unwrap_or(f64::INFINITY);
+            let time = |cell: &CellRecord| match alone_lacks(cell) {
+                None => time(cell).unwrap_or(f64::INFINITY),
+                Some(_) => f64::INFINITY,
+            };
             cells.sort_by(|(_, one), (_, other)| time(one).total_cmp(&time(other)));
         }
         let fastest: BTreeSet<usize> =
@@ -67,15 +71,13 @@ impl<'a> Standing<'a> {
 
     /// Ranges of neighbouring sizes, ascending.
     pub(super) fn leads(&self) -> Vec<LeadRecord> {
-        if self.pairs.iter().all(|pair| pair.ratios.is_empty()) {
+        let all = || self.ranked.values().flatten();
+        if !all().any(|(_, cell)| has_rounds(cell)) {
             return Vec::new();
         }
         let mut ranges: Vec<Range> = Vec::new();
         for (&size, cells) in &self.ranked {
-            let next =
-                Range { ahead: self.not_behind(size, cells), sizes: vec![size], shown: Vec::new() };
-            let next =
-                Range { shown: if next.is_lead() { vec![size] } else { Vec::new() }, ..next };
+            let next = self.range(size, cells);
             // Where one is ahead on both sides, it is not less so between.
             let between = ranges.len().checked_sub(2).filter(|&at| {
                 ranges.get(at).is_some_and(|before| next.is_lead() && before.ahead == next.ahead)
@@ -89,7 +91,8 @@ impl<'a> Standing<'a> {
                     }
                 }
                 (None, Some(last))
-                    if last.ahead == next.ahead || !last.is_lead() && !next.is_lead() =>
+                    if last.ahead == next.ahead && last.lacks == next.lacks
+                        || !last.is_lead() && !next.is_lead() && last.lacks == next.lacks =>
                 {
                     last.add(next);
                 }
@@ -97,6 +100,30 @@ impl<'a> Standing<'a> {
             }
         }
         ranges.iter().filter_map(|range| self.record(range)).collect()
+    }
+
+    /// What is found at one size.
+    fn range(&self, size: u64, cells: &[(usize, &CellRecord)]) -> Range {
+        let ahead = self.not_behind(size, cells);
+        let not_behind = || cells.iter().filter(|(place, _)| ahead.contains(place));
+        let lacks = match cells.first() {
+            Some((fastest, first)) => not_behind()
+                .filter(|(place, _)| place != fastest)
+                .filter_map(|(_, cell)| lacks(first, cell))
+                .max(),
+            None => None,
+        };
+        let behind = cells.iter().map(|(place, _)| *place).filter(|place| !ahead.contains(place));
+        let (behind, sizes) = (behind.collect(), vec![size]);
+        let shown = if ahead.len() == 1 { sizes.clone() } else { Vec::new() };
+        Range { ahead, behind, lacks, sizes, shown }
+    }
+
+    /// The cells that are shown to be ahead of all others of their size.
+    fn leaders(&self) -> impl Iterator<Item = &'a CellRecord> {
+        self.ranked.iter().filter_map(|(&size, cells)| {
+            (self.not_behind(size, cells).len() == 1).then_some(cells.first()?.1)
+        })
     }
 
     /// The fastest at a size, with those that are not shown to be slower.
@@ -109,13 +136,13 @@ impl<'a> Standing<'a> {
     fn record(&self, range: &Range) -> Option<LeadRecord> {
         let ends = [range.shown.first(), range.shown.last()];
         let ends: BTreeSet<u64> = ends.into_iter().flatten().copied().collect();
+        let named = |place: &usize| Some(self.contest.series.get(*place)?.of.clone());
+        let is_behind = |place: &&usize| !range.is_lead() && !range.ahead.contains(place);
         Some(LeadRecord {
             question: self.contest.question.clone(),
-            ahead: range
-                .ahead
-                .iter()
-                .filter_map(|&place| Some(self.contest.series.get(place)?.of.clone()))
-                .collect(),
+            ahead: range.ahead.iter().filter_map(named).collect(),
+            behind: range.behind.iter().filter(is_behind).filter_map(named).collect(),
+            lacks: range.lacks,
             from: *range.sizes.first()?,
             to: *range.sizes.last()?,
             sizes: range.sizes.len() as u64,
@@ -175,9 +202,17 @@ fn pair(contest: &Contest<'_>, one: usize, other: usize) -> Option<Pair> {
     Some(Pair { one, other, sizes, ratios })
 }
 
+/// Those of some cells that are shown to be ahead of all others of their size, as the words have it.
+pub(in crate::report) fn leaders<'a>(cells: &[&'a CellRecord]) -> Vec<&'a CellRecord> {
+    let of = |contest| Standing::of(&contest).leaders().collect::<Vec<_>>();
+    contests_of(cells).into_iter().flat_map(of).collect()
+}
+
 /// Neighbouring sizes with the same finding.
 struct Range {
     ahead: BTreeSet<usize>,
+    behind: BTreeSet<usize>,
+    lacks: Option<Lacks>,
     sizes: Vec<u64>,
     shown: Vec<u64>,
 }
@@ -190,6 +225,7 @@ impl Range {
 
     fn add(&mut self, other: Self) {
         self.ahead.extend(other.ahead);
+        self.behind.extend(other.behind);
         self.sizes.extend(other.sizes);
         self.shown.extend(other.shown);
     }

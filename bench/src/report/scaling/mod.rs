@@ -9,11 +9,11 @@ mod series;
 mod table;
 mod words;
 
-pub(super) use self::efficiency::share;
 pub use self::record::{
-    Bound, Contender, CrossoverRecord, EfficiencyRecord, FitRecord, LeadRecord, MarginRecord,
-    ModelRecord, PieceRecord, Question, ShareRecord,
+    Bound, Contender, CrossoverRecord, EfficiencyRecord, FitRecord, Lacks, LeadRecord,
+    MarginRecord, ModelRecord, PieceRecord, Question, ShareRecord,
 };
+pub(super) use self::{ahead::leaders, efficiency::share};
 pub(crate) use self::{
     table::{COST_HEAD, COST_NOTE, cost_rows, costs},
     words::{few_words, words},

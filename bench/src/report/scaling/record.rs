@@ -114,6 +114,12 @@ pub struct LeadRecord {
     pub question: Question,
     /// Who is ahead; several: those of whom none is shown to be ahead of all others.
     pub ahead: Vec<Contender>,
+    /// Where they are several, who is behind the fastest of them at every size.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub behind: Vec<Contender>,
+    /// Why it cannot be told of some of them whether they are behind; absent where it can.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lacks: Option<Lacks>,
     /// The smallest size, in bytes.
     pub from: u64,
     /// The largest size.
@@ -125,6 +131,18 @@ pub struct LeadRecord {
     /// By how much, at the smallest and the largest size at which it is shown.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub margins: Vec<MarginRecord>,
+}
+
+/// What a figure has too little of to be compared.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lacks {
+    /// Rounds have too few messages for a median.
+    Messages,
+    /// It has one round.
+    Rounds,
 }
 
 /// How far ahead of the next one.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     super::{CellRecord, Document, Status, StoppedBy, column::Columns},
-    record::{Contender, Question},
+    record::{Contender, Lacks, Question},
 };
 use crate::{
     plan::{Axis, Pattern, Variant},
@@ -28,9 +28,19 @@ pub(super) struct Series<'a> {
 /// Those of a document whose sizes are points on an axis. Figures that fail a check are left out, and so are
 /// buffers and tensors, whose sizes are names.
 pub(super) fn contests(document: &Document) -> Vec<Contest<'_>> {
-    let cells: Vec<_> = document.cells.iter().filter(|cell| is_of_size(cell)).collect();
+    let cells: Vec<_> = document.cells.iter().collect();
     let columns = Columns::of(document, &cells);
-    let mut contests: Vec<Contest<'_>> = Vec::new();
+    let mut contests = contests_of(&cells);
+    let order: Vec<_> = columns.transports().collect();
+    let place = |series: &Series<'_>| order.iter().position(|known| **known == series.of.transport);
+    contests.iter_mut().for_each(|contest| contest.series.sort_by_key(place));
+    contests
+}
+
+/// The same of some cells, in their order.
+pub(super) fn contests_of<'a>(cells: &[&'a CellRecord]) -> Vec<Contest<'a>> {
+    let cells = cells.iter().copied().filter(|cell| is_of_size(cell));
+    let mut contests: Vec<Contest<'a>> = Vec::new();
     for cell in cells {
         let question = question(cell);
         let contest = match contests.iter().position(|contest| contest.question == question) {
@@ -52,9 +62,6 @@ pub(super) fn contests(document: &Document) -> Vec<Contest<'_>> {
             None => contest.series.push(Series { of, cells: BTreeMap::from([(cell.size, cell)]) }),
         }
     }
-    let order: Vec<_> = columns.transports().collect();
-    let place = |series: &Series<'_>| order.iter().position(|known| **known == series.of.transport);
-    contests.iter_mut().for_each(|contest| contest.series.sort_by_key(place));
     contests
 }
 
@@ -62,7 +69,7 @@ fn is_of_size(cell: &CellRecord) -> bool {
     let is_sure =
         cell.failed_checks.is_empty() && cell.load.as_ref().is_none_or(|load| load.sustained);
     let is_named = cell.buffers.is_some() || cell.tensors.is_some();
-    cell.status == Status::Measured && cell.size > 0 && is_sure && !is_named && time(cell).is_some()
+    cell.status == Status::Measured && cell.size > 0 && is_sure && !is_named
 }
 
 /// Whether an axis is of what is asked, not of how it is answered.
@@ -86,9 +93,10 @@ fn question(cell: &CellRecord) -> Question {
     }
 }
 
-/// Whether its figure is the median latency: of one message in flight, and where the rate was given.
+/// Whether its figure is the median latency: of one message in flight, and where a schedule or pauses decide the
+/// rate.
 fn is_timed(cell: &CellRecord) -> bool {
-    cell.pattern == Pattern::Latency || cell.load.is_some()
+    cell.pattern == Pattern::Latency || cell.load.is_some() || cell.think.is_some()
 }
 
 /// The figure of a cell as a time of a message, in nanoseconds.
@@ -119,9 +127,7 @@ pub(super) fn times_of_rounds(cell: &CellRecord) -> BTreeMap<u32, f64> {
 /// The time of `other` by that of `one`, compared within rounds, with its interval. `None` without two rounds that
 /// both have: samples alone say nothing of the next round.
 pub(super) fn ratio(one: &CellRecord, other: &CellRecord) -> Option<Ratio> {
-    let (of_one, of_other) = (times_of_rounds(one), times_of_rounds(other));
-    let pairs = of_one.iter().filter_map(|(round, &time)| Some((time, *of_other.get(round)?)));
-    let medians = Scatter::paired(&pairs.collect::<Vec<_>>());
+    let medians = Scatter::paired(&figures(one, other));
     // A round of few samples has no median, and yet a mean.
     let rounds = medians.or_else(|| Scatter::paired(&means(one, other)))?;
     let by_agreement = [one, other]
@@ -131,6 +137,27 @@ pub(super) fn ratio(one: &CellRecord, other: &CellRecord) -> Option<Ratio> {
     let samples = estimate(one).zip(estimate(other));
     let samples = samples.and_then(|(one, other)| Reach::of(&one, &other));
     Ratio::by_either(time(one)?, time(other)?, Some(rounds), samples)
+}
+
+/// The figures of the rounds that both have.
+fn figures(one: &CellRecord, other: &CellRecord) -> Vec<(f64, f64)> {
+    let (one, other) = (times_of_rounds(one), times_of_rounds(other));
+    one.iter().filter_map(|(round, &time)| Some((time, *other.get(round)?))).collect()
+}
+
+/// What is missing to say that two do not differ: means of a few messages may hide whatever medians would show.
+pub(super) fn lacks(one: &CellRecord, other: &CellRecord) -> Option<Lacks> {
+    let few = || (figures(one, other).len() < 2).then_some(Lacks::Messages);
+    alone_lacks(one).max(alone_lacks(other)).or_else(few)
+}
+
+/// What `cell` is missing to be compared at all.
+pub(super) fn alone_lacks(cell: &CellRecord) -> Option<Lacks> {
+    match () {
+        () if !has_rounds(cell) => Some(Lacks::Rounds),
+        () if time(cell).is_none() => Some(Lacks::Messages),
+        () => None,
+    }
 }
 
 /// Whether it can be compared within rounds.

@@ -158,10 +158,84 @@ fn rounds_without_medians_are_compared_by_their_means() {
     assert_eq!(
         super::words(&model(&document(alike)).unwrap()),
         [format!(
-            "latency: none of {}, {} and {} is shown to be ahead at 64 B",
+            "latency: it cannot be told which of {}, {} and {} is ahead at 64 B: fewer than 20 messages a round; \
+             give a longer -D or more -n",
             names[0], names[1], names[2]
         )]
     );
+}
+
+/// Of two that do not differ and one that is slower, all three are named; and so is one without a median.
+#[test]
+fn nobody_who_was_measured_is_left_out_of_the_words() {
+    let rounds = [5_000.0, 5_010.0, 4_990.0];
+    let slower = rounds.map(|time| 3.0 * time);
+    let with = |third: Value| {
+        let cells = vec![
+            cell("tcp@loopback", "latency", 64, &rounds),
+            cell("grpc-lean@loopback", "latency", 64, &rounds),
+            third,
+        ];
+        words(&model(&document(cells)).unwrap())
+    };
+    assert_eq!(
+        with(cell("grpc@loopback", "latency", 64, &slower)),
+        [
+            "latency: no difference shown at 64 B between tcp@loopback and grpc-lean@loopback; grpc@loopback is behind"
+        ]
+    );
+    let mut few = cell("grpc@loopback", "latency", 64, &slower);
+    few["latency"]["p50"] = Value::Null;
+    few["latency"]["p50_interval_95"] = Value::Null;
+    let words = with(few);
+    assert!(
+        words[0].starts_with(
+            "latency: it cannot be told which of tcp@loopback, grpc-lean@loopback and grpc@loopback"
+        ),
+        "{words:?}"
+    );
+}
+
+/// What a table marks as the best is what the words say is ahead, and nothing else.
+#[test]
+fn marks_follow_the_words() {
+    let mut random = Random(7);
+    let (mut marked, mut unmarked) = (0, 0);
+    for _ in 0..50 {
+        let mut cells = Vec::new();
+        for (transport, time) in
+            [("tcp@loopback", 5e3), ("grpc-lean@loopback", 5.2e3), ("grpc@loopback", 6e3)]
+        {
+            for size in SIZES {
+                let off = |_| time * (0.02 * random.normal()).exp();
+                cells.push(cell(transport, "latency", size, &(0..5).map(off).collect::<Vec<_>>()));
+            }
+        }
+        let document = document(cells);
+        let leaders = leaders(&document.cells.iter().collect::<Vec<_>>());
+        for lead in model(&document).unwrap().leads {
+            let within = leaders.iter().filter(|cell| (lead.from..=lead.to).contains(&cell.size));
+            let within: Vec<_> = within.map(|cell| &cell.transport).collect();
+            assert_eq!(within.len() as u64, lead.shown, "{lead:?}");
+            match lead.ahead.as_slice() {
+                [one] => assert!(within.iter().all(|name| **name == one.transport), "{lead:?}"),
+                _ => assert_eq!(lead.shown, 0, "{lead:?}"),
+            }
+            marked += lead.shown;
+            unmarked += lead.sizes - lead.shown;
+        }
+    }
+    assert!(marked > 20 && unmarked > 20, "{marked} and {unmarked}");
+    let failed = |cell: &mut Value| cell["failed_checks"] = json!(["Little's law"]);
+    let mut cells = vec![
+        cell("tcp@loopback", "latency", 64, &[1e3, 1.01e3]),
+        cell("grpc@loopback", "latency", 64, &[9e3, 9.01e3]),
+    ];
+    let count =
+        |cells: &[Value]| leaders(&document(cells.to_vec()).cells.iter().collect::<Vec<_>>()).len();
+    assert_eq!(count(&cells), 1);
+    cells.iter_mut().take(1).for_each(failed);
+    assert_eq!(count(&cells), 0, "who fails a check is not ahead, and who is alone neither");
 }
 
 /// Halves beside halves, and not whole round trips; a figure that fails a check is not believed.

@@ -1,11 +1,11 @@
 //! Who is ahead where, in words: lines under a table.
 
 use super::record::{
-    Bound, Contender, CrossoverRecord, EfficiencyRecord, LeadRecord, MarginRecord, ModelRecord,
-    Question,
+    Bound, Contender, CrossoverRecord, EfficiencyRecord, Lacks, LeadRecord, MarginRecord,
+    ModelRecord, Question,
 };
 use crate::{
-    plan::{Axis, DEFAULT_REPLY, Pattern, Roles, display_bytes},
+    plan::{Axis, DEFAULT_REPLY, LEAST_MESSAGES, Pattern, Roles, display_bytes},
     report::{LatencyKind, number::figure},
 };
 
@@ -40,6 +40,8 @@ fn leads(model: &ModelRecord) -> Vec<String> {
         let after = model.leads.get(index + 1).filter(same);
         // Told with the crossover that lies there.
         let is_told = !is_lead(lead)
+            && lead.lacks.is_none()
+            && lead.behind.is_empty()
             && before.zip(after).is_some_and(|(before, after)| {
                 let passed = crossover(model, before, after);
                 passed.is_some_and(|passed| {
@@ -85,13 +87,7 @@ fn line(lead: &LeadRecord, all: &[&LeadRecord], passed: Option<&CrossoverRecord>
     };
     let ahead = match lead.ahead.as_slice() {
         [ahead] => ahead,
-        both @ [_, _] => {
-            return format!("{question}: no difference shown {place} between {}", listed(both));
-        }
-        several => {
-            let several = listed(several);
-            return format!("{question}: none of {several} is shown to be ahead {place}");
-        }
+        several => return format!("{question}: {}", undecided(lead, several, &place)),
     };
     let shown = match (lead.shown, lead.sizes) {
         (shown, sizes) if shown < sizes => {
@@ -110,6 +106,33 @@ fn line(lead: &LeadRecord, all: &[&LeadRecord], passed: Option<&CrossoverRecord>
         )
     });
     format!("{question}: {ahead} is ahead {place}{shown}: {}{passed}", margins.join(", "))
+}
+
+/// That of `several` none is shown to be ahead, or why that cannot be told; and who is behind them.
+fn undecided(lead: &LeadRecord, several: &[Contender], place: &str) -> String {
+    let names = listed(several);
+    let found = match (lead.lacks, several.len()) {
+        (None, 2) => format!("no difference shown {place} between {names}"),
+        (None, _) => format!("none of {names} is shown to be ahead {place}"),
+        (Some(lacks), _) => {
+            let lacks = match lacks {
+                Lacks::Messages => {
+                    format!(
+                        "fewer than {LEAST_MESSAGES} messages a round; give a longer -D or more -n"
+                    )
+                }
+                Lacks::Rounds => "fewer than 2 rounds; give more time".to_owned(),
+            };
+            format!("it cannot be told which of {names} is ahead {place}: {lacks}")
+        }
+    };
+    match lead.behind.as_slice() {
+        [] => found,
+        behind => {
+            let are = if behind.len() == 1 { "is" } else { "are" };
+            format!("{found}; {} {are} behind", listed(behind))
+        }
+    }
 }
 
 /// Both figures, and their ratio.

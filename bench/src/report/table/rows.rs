@@ -5,13 +5,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use anstyle::Style;
 use comfy_table::{CellAlignment, Row, Table, presets};
 
-use super::{best::best, figures::shown};
+use super::figures::shown;
 use crate::{
     plan::{Axis, Buffers, TransportName, Value, display_size},
     report::{
         CellRecord, Status,
         column::Column,
         look::{BEST, HEADING, Look, MISSING},
+        scaling::leaders,
     },
 };
 
@@ -47,6 +48,11 @@ pub(super) fn size(cell: &CellRecord) -> Size<'_> {
 
 fn index<'a>(cells: &[&'a CellRecord]) -> Index<'a> {
     cells.iter().map(|&cell| ((size(cell), Column::of(cell)), cell)).collect()
+}
+
+/// Where the figures stand that are shown to be ahead of all others of their size.
+fn best<'a>(cells: &[&'a CellRecord]) -> HashSet<(Size<'a>, Column<'a>)> {
+    leaders(cells).into_iter().map(|cell| (size(cell), Column::of(cell))).collect()
 }
 
 /// The sizes of the rows, each once, ascending.

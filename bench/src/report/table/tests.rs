@@ -2,7 +2,8 @@ use super::*;
 use crate::{
     plan::{Axis, Sweep, Value, Variant},
     report::{
-        CellSettings, Environment, Latency, Path, PathKind, PlanRecord, SCHEMA, Status, Throughput,
+        CellSettings, Environment, Latency, Path, PathKind, PlanRecord, RoundRecord, SCHEMA,
+        Status, Throughput,
     },
 };
 
@@ -222,9 +223,18 @@ fn the_best_of_a_row_is_green_and_what_is_missing_red() {
     let mut fast = cell("verbs-write", 8);
     let mut slow = cell("tcp@loopback", 8);
     let rates = [fast.throughput.as_mut().unwrap(), slow.throughput.as_mut().unwrap()];
-    for (rate, bytes_per_s) in rates.into_iter().zip([9e3, 8e3]) {
+    for (rate, bytes_per_s) in rates.into_iter().zip([10e3, 8e3]) {
         rate.bytes_per_s = bytes_per_s;
-        rate.interval_95 = Some([bytes_per_s - 1e2, bytes_per_s + 1e2]);
+        rate.messages_per_s = bytes_per_s / 8.0;
+    }
+    for (cell, elapsed_ns) in [(&mut fast, 8_000_000), (&mut slow, 10_000_000)] {
+        let round = |round| RoundRecord {
+            round,
+            messages: 1000,
+            elapsed_ns: elapsed_ns + u64::from(round),
+            p50: None,
+        };
+        cell.rounds = (0..3).map(round).collect();
     }
     let mut failed = cell("verbs-send", 8);
     failed.status = Status::Failed;
@@ -233,7 +243,7 @@ fn the_best_of_a_row_is_green_and_what_is_missing_red() {
     document.warnings.push("slow".to_owned());
     let text = table(&document, Look { styled: true, ..Look::PLAIN });
     let row = text.lines().nth(2).unwrap();
-    assert!(row.contains("\u{1b}[1m\u{1b}[32m1.00\u{1b}[0m"), "{row:?}");
+    assert!(row.contains("\u{1b}[1m\u{1b}[32m1.25\u{1b}[0m"), "{row:?}");
     assert!(row.contains("\u{1b}[31mfailed\u{1b}[0m"), "{row:?}");
     assert!(row.ends_with("1.00"), "{row:?}");
     assert!(text.contains("\u{1b}[33mwarning: slow\u{1b}[0m\n"), "{text:?}");
