@@ -103,12 +103,7 @@ impl Shown {
             ProgressMode::Auto if !std::io::stderr().is_terminal() => Self::Nothing,
             ProgressMode::Auto => {
                 let bar = ProgressBar::new(0);
-                // The template is a constant; were it wrong, the default style would be shown.
-                if let Ok(style) = ProgressStyle::with_template(
-                    "[{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg}",
-                ) {
-                    bar.set_style(style);
-                }
+                style(&bar, "[{elapsed_precise}] {wide_msg}");
                 // Drawn from a thread of its own, so seldom that it does not disturb a slice.
                 bar.enable_steady_tick(Duration::from_millis(500));
                 Self::Bar(bar)
@@ -153,11 +148,22 @@ impl Shown {
     }
 }
 
+/// The templates are constants; were one wrong, the style before it would be shown.
+fn style(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+}
+
 impl Progress for Shown {
     fn begin(&mut self, beginning: &Beginning<'_>) {
         let Beginning { slice, of, .. } = beginning;
         match self {
             Self::Bar(bar) => {
+                // Of no slices a bar would be full.
+                if *slice == 0 {
+                    style(bar, "[{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg}");
+                }
                 bar.set_length(*of as u64);
                 bar.set_position(*slice as u64);
                 bar.set_message(so_far(beginning));
@@ -194,10 +200,12 @@ impl Progress for Shown {
 
 /// The cell that is measured, its figure so far, and how long all of it will still take.
 fn so_far(beginning: &Beginning<'_>) -> String {
-    let left = HumanDuration(Duration::from_secs(beginning.left.as_secs_f64().round() as u64));
+    let whole =
+        |left: Duration| HumanDuration(Duration::from_secs(left.as_secs_f64().round() as u64));
+    let left = beginning.left.map_or_else(String::new, |left| format!("; {} left", whole(left)));
     match beginning.so_far.status {
-        Status::Measured => format!("{}; {left} left", summary(beginning.so_far)),
-        _ => format!("{}; {left} left", beginning.cell),
+        Status::Measured => format!("{}{left}", summary(beginning.so_far)),
+        _ => format!("{}{left}", beginning.cell),
     }
 }
 
@@ -253,7 +261,7 @@ mod tests {
         let plan = Plan::new(&transports, &[Pattern::Bandwidth], &sizes, Stop::default(), 3, 1);
         let mut record = unmeasured(&plan, "not yet").remove(0);
         let shown = |record: &CellRecord| {
-            let left = Duration::from_millis(12_300);
+            let left = Some(Duration::from_millis(12_300));
             so_far(&Beginning { slice: 1, of: 3, cell: &plan.cells[0], so_far: record, left })
         };
         assert_eq!(shown(&record), "tcp@loopback bandwidth 64 B; 12 seconds left");

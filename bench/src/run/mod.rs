@@ -24,7 +24,7 @@ pub use measure::Measuring;
 use measure::WithServer;
 use overload::overloads;
 use pace::Pace;
-pub use pace::estimate;
+pub use pace::{estimate, planned_least};
 use phases::unmarked;
 use search::Search;
 use tally::{Tally, stopped as stopped_by};
@@ -35,8 +35,10 @@ use trouble::troubles;
 use crate::{
     clock::Clock,
     engine::{Order, Task, WarmUp},
-    plan::{Cell, Plan},
-    report::{CellRecord, Document, OutputError, ResultFile, StoppedBy, model},
+    plan::{Cell, LEAST_MESSAGES, Pattern, Plan},
+    report::{
+        CellRecord, Document, OutputError, ResultFile, Status, StoppedBy, model, number::figure,
+    },
     session::{Conversation, Initiating, SliceError, SlicePhases, SliceRecord},
     transport::{Patience, StopReason},
 };
@@ -52,8 +54,8 @@ pub struct Beginning<'a> {
     pub cell: &'a Cell,
     /// What was found of it before.
     pub so_far: &'a CellRecord,
-    /// Until the end of the run, as far as is known.
-    pub left: Duration,
+    /// Until the end of the run, as far as is known; `None` while nothing is.
+    pub left: Option<Duration>,
 }
 
 /// Told how a run goes.
@@ -93,6 +95,9 @@ pub enum RunError {
     /// The user interrupted.
     #[error("interrupted; what was measured before is kept")]
     Interrupted,
+    /// The budget ended before the plan.
+    #[error("the --budget of {0:?} was spent; what was measured before is kept")]
+    BudgetSpent(Duration),
 }
 
 /// What a process that is killed may have measured and not written down.
@@ -146,6 +151,7 @@ pub fn carry_out(
         written: Instant::now(),
         slices: 0,
         depths: Vec::new(),
+        has_said_longer: false,
     };
     let mut search = Search::of(plan);
     let mut ended = run.stage(plan, 0, measuring, document, file, progress);
@@ -189,6 +195,8 @@ struct Run {
     slices: usize,
     /// Operations under way in closed loops, by cell of the document.
     depths: Vec<Option<u64>>,
+    /// Whether it was told that the fewest messages make it longer.
+    has_said_longer: bool,
 }
 
 impl Run {
@@ -211,9 +219,7 @@ impl Run {
         'rounds: while pace.begin_round(since(measuring, start)) {
             if let Some(lacking) = pace.lacking(since(measuring, start)).filter(|_| !lacks) {
                 lacks = true;
-                let warning = too_short(plan, &pace, lacking);
-                progress.warn(&warning);
-                document.warnings.push(warning);
+                progress.warn(&too_short(plan, &pace, lacking));
             }
             for cell in order.next_round() {
                 let (Some(planned), Some(tally), Some(record)) = (
@@ -227,6 +233,10 @@ impl Run {
                     continue;
                 }
                 let (began, round) = (since(measuring, start), pace.round());
+                if let Some(budget) = plan.budget.filter(|_| pace.is_spent(began)) {
+                    ended = Err(RunError::BudgetSpent(budget));
+                    break 'rounds;
+                }
                 let turn = pace.turn(began);
                 let task = Task {
                     stop: turn.stop,
@@ -264,7 +274,15 @@ impl Run {
                 tally.add(record, planned, (round, &slice), measured);
                 progress.round_done(round, record);
                 let took = since(measuring, start).saturating_sub(began);
-                if let Some(by) = pace.measured(cell, turn, took, timed, record)
+                let by = pace.measured(cell, turn, took, timed, record);
+                if let Some(timed) = timed.filter(|_| !self.has_said_longer)
+                    && let Some(longer) = pace.longer(cell, turn, timed)
+                {
+                    self.has_said_longer = true;
+                    let left = pace.left(since(measuring, start));
+                    progress.warn(&takes_longer(record, longer, left));
+                }
+                if let Some(by) = by
                     && plan.precision.is_some()
                 {
                     stopped_by(record, by);
@@ -290,14 +308,22 @@ impl Run {
             }
             pace.end_round();
         }
-        if ended.is_ok() && plan.precision.is_some() {
+        let is_cut = matches!(ended, Err(RunError::BudgetSpent(_)));
+        if is_cut || ended.is_ok() && plan.precision.is_some() {
             // A budget that was spent before their next round.
-            for (cell, record) in document.cells.iter_mut().skip(first).enumerate() {
-                if !pace.is_over(cell) {
+            let open = document.cells.iter_mut().skip(first).enumerate();
+            for (_, record) in open.filter(|(cell, _)| !pace.is_over(*cell)) {
+                if record.status == Status::Skipped {
+                    record.reason = Some(spent(plan));
+                } else if plan.precision.is_some() {
                     stopped_by(record, StoppedBy::Budget);
-                    progress.cell_done(record);
                 }
+                progress.cell_done(record);
             }
+        }
+        if is_cut {
+            let left_out = cut(plan, document);
+            document.warnings.push(left_out);
         }
         ended
     }
@@ -309,8 +335,52 @@ fn too_short(plan: &Plan, pace: &Pace, lacking: f64) -> String {
     let takes = budget.as_secs_f64() + lacking;
     format!(
         "a --budget of {budget:?} is too short: {} slices with the fewest messages take about {takes:.1} s \
-         with set-up and warm-up, and so will the run; give more, or fewer sizes, transports or --rounds",
+         with set-up and warm-up; it ends all the same, and what has no figure by then is skipped; give more, or \
+         fewer sizes, transports or --rounds",
         pace.slices()
+    )
+}
+
+/// Why there is no figure of what a budget left no time for.
+fn spent(plan: &Plan) -> String {
+    format!("the --budget of {:?} was spent", plan.budget.unwrap_or_default())
+}
+
+/// What a budget left undone.
+fn cut(plan: &Plan, document: &Document) -> String {
+    let of =
+        |is: &dyn Fn(&CellRecord) -> bool| document.cells.iter().filter(|cell| is(cell)).count();
+    let skipped = of(&|cell| cell.status == Status::Skipped);
+    let few =
+        of(&|cell| cell.status == Status::Measured && cell.rounds.len() < plan.rounds as usize);
+    format!(
+        "{} before the plan was carried out: of {} cells {skipped} were skipped, and {few} have fewer than {} rounds",
+        spent(plan),
+        document.cells.len(),
+        plan.rounds
+    )
+}
+
+/// That the fewest messages make a run longer than it was to be.
+fn takes_longer(cell: &CellRecord, longer: pace::Longer, left: Option<Duration>) -> String {
+    let operation = match cell.pattern {
+        Pattern::Calls => "call",
+        pattern if pattern.has_roles() => "step",
+        _ => "message",
+    };
+    let pace::Longer { message, given, takes } = longer;
+    let shown = |seconds| figure(Some(seconds));
+    let left = left
+        .map_or_else(String::new, |left| format!("; about {:.0} s are left", left.as_secs_f64()));
+    format!(
+        "{} {} {}: a {operation} takes {} s, so that the fewest that a median needs ({LEAST_MESSAGES}) make {} s of \
+         -D into {} s{left}",
+        cell.label(),
+        cell.pattern,
+        cell.size_label(),
+        shown(message),
+        shown(given),
+        shown(takes)
     )
 }
 

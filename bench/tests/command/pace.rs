@@ -12,8 +12,11 @@ fn a_budget_is_shared_out_and_kept() {
     let command =
         format!("{LOOPBACK} -s 64,4K,16K --budget 4s --seed 1 --progress lines --format json");
     let finished = run(&command);
-    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
     let document = Document::read(&finished.stdout).0;
+    // A machine that is busy with other tests may take so long to set up that the end is cut off.
+    let is_cut = document["complete"] == false;
+    assert_eq!(document["warnings"].to_string().contains("4s was spent"), is_cut, "{document}");
+    assert!(finished.code == Some(0) || is_cut, "{}", finished.stderr);
     let plan = &document["plan"];
     assert_eq!(plan["budget_s"], 4.0);
     let estimate = &plan["estimate"];
@@ -22,12 +25,14 @@ fn a_budget_is_shared_out_and_kept() {
     assert!((3.9..=4.1).contains(&total), "{estimate}");
     let said = finished.stderr.lines().next().unwrap();
     assert!(said.starts_with("12 cells x 3 rounds x (") && said.ends_with("about 4 s"), "{said}");
-    // A machine that is busy with other tests may hold back the last slice.
+    // Or hold back the last slice.
     let spent = document["measured_s"].as_f64().unwrap() / 4.0;
     assert!((0.9..1.5).contains(&spent), "{spent}");
-    for cell in document["cells"].as_array().unwrap() {
+    let has_all = |cell: &&Value| cell["rounds"].as_array().is_some_and(|all| all.len() == 3);
+    let cells = document["cells"].as_array().unwrap();
+    assert!(is_cut || cells.iter().filter(has_all).count() == 12, "{document}");
+    for cell in cells.iter().filter(has_all) {
         assert_eq!(cell["status"], "measured");
-        assert_eq!(cell["rounds"].as_array().unwrap().len(), 3);
         let interval = &cell["throughput"]["interval_95"];
         assert!(interval[0].as_f64() < interval[1].as_f64(), "{interval}");
         assert_eq!(cell["stopped"], Value::Null, "no precision was asked for");
@@ -35,20 +40,27 @@ fn a_budget_is_shared_out_and_kept() {
 }
 
 #[test]
-fn a_budget_that_is_too_short_is_told_before_it_is_overrun() {
+fn a_budget_that_is_too_short_is_kept_all_the_same() {
     let finished = run(&format!("{LOOPBACK} -s 64 --budget 10ms --seed 1 --format json"));
-    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
     let document = Document::read(&finished.stdout).0;
     let said = finished.stderr.lines().collect::<Vec<_>>();
     assert!(
         matches!(said[..], [line] if line.contains("--budget of 10ms is too short")),
         "{said:?}"
     );
-    assert!(
-        said[0].ends_with(document["warnings"][0].as_str().unwrap()),
-        "{}",
-        document["warnings"]
-    );
+    assert_eq!(document["complete"], false);
+    let skipped = document["cells"].as_array().unwrap().iter();
+    let skipped: Vec<_> = skipped.filter(|cell| cell["status"] == "skipped").collect();
+    assert!((1..4).contains(&skipped.len()), "the first slice is measured: {skipped:?}");
+    for cell in &skipped {
+        assert_eq!(cell["reason"], "the --budget of 10ms was spent");
+    }
+    let warnings = document["warnings"].to_string();
+    let counts = format!("of 4 cells {} were skipped", skipped.len());
+    assert!(warnings.contains(&counts), "{warnings}");
+    run("run --transport tcp@loopback --pattern calls -s 8 --rate 1 --budget 5s")
+        .failed(2, &["--budget of 5s cannot be kept", "21.0 s"]);
 }
 
 #[test]

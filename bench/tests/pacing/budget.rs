@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fabricbench::{
     plan::{Pattern, Plan, Stop},
-    report::{Document, StoppedBy},
+    report::{Document, Status, StoppedBy},
     session::Slice,
 };
 
@@ -47,24 +47,65 @@ fn a_run_ends_with_its_budget_and_every_cell_has_a_figure() {
             assert_eq!(cell.stopped, None, "no precision was asked for");
         }
         // What is left is known from the start, and true throughout.
-        let first = told.left[0].as_secs_f64() / seconds as f64;
-        assert!((0.99..=1.01).contains(&first), "{first}");
-        assert!(told.left.last().unwrap().as_secs_f64() < 0.1 * seconds as f64);
+        let left = |at: usize| told.left[at].unwrap().as_secs_f64() / seconds as f64;
+        assert!((0.99..=1.01).contains(&left(0)), "{}", left(0));
+        assert!(told.has_ended && left(told.left.len() - 1) < 0.1);
     }
 }
 
+/// It ends with its budget, but for the slice that is under way, and says what it left out.
 #[test]
-fn a_budget_below_the_least_needs_is_told_with_what_they_are() {
-    let plan = budgeted(3, 5);
-    let (document, told) = run(&plan, &mut Scripted::new(5, times));
-    assert!(document.cells.iter().all(|cell| cell.rounds.len() == 3));
-    let messages =
-        |cell: &fabricbench::report::CellRecord| cell.settings.as_ref().unwrap().messages;
-    assert!(document.cells.iter().all(|cell| messages(cell) >= 20), "the fewest for a median");
+fn a_budget_below_the_least_needs_is_told_and_kept() {
+    for seconds in [1, 3] {
+        let plan = budgeted(seconds, 5);
+        let (document, told) = run(&plan, &mut Scripted::new(5, times));
+        assert!(!told.has_ended);
+        // The longest slice has 8 messages of 13 ms, and a set-up.
+        let longest = 8.0 * 0.014 + 0.11;
+        let spent = document.measured_s.unwrap();
+        assert!((0.95..1.05 + longest).contains(&(spent / seconds as f64)), "{spent}");
+        assert_eq!((told.done, told.warnings.len()), (24, 1), "{:?}", told.warnings);
+        let too_short = format!("a --budget of {seconds}s is too short");
+        assert!(told.warnings[0].contains(&too_short), "{}", told.warnings[0]);
+        let skipped = document.cells.iter().filter(|cell| cell.status == Status::Skipped);
+        let skipped: Vec<_> = skipped.map(|cell| cell.reason.clone().unwrap()).collect();
+        assert!(skipped.iter().all(|reason| reason.ends_with("s was spent")), "{skipped:?}");
+        let few = document.cells.iter().filter(|cell| (1..3).contains(&cell.rounds.len())).count();
+        let counts = format!(
+            "of 24 cells {} were skipped, and {few} have fewer than 3 rounds",
+            skipped.len()
+        );
+        assert!(document.warnings.iter().any(|warning| warning.ends_with(&counts)), "{counts}");
+        assert!(seconds == 3 || !skipped.is_empty());
+        assert!(few > 0 || !skipped.is_empty());
+    }
+}
+
+/// A step of 0.5 s in place of the 0.2 s that a slice was given: told once, and what is left follows.
+#[test]
+fn steps_that_take_longer_than_a_slice_are_told_once() {
+    let stop = Stop::After(Duration::from_millis(600));
+    let plan = plan(Pattern::Latency, "64,4K", stop, 3, 8);
+    let slow = |_: &Slice, _: u64, _: &mut Random| Times { set_up: 1_000_000, operation: 0.5e9 };
+    let (document, told) = run(&plan, &mut Scripted::new(8, slow));
     assert_eq!(told.warnings.len(), 1, "{:?}", told.warnings);
-    assert_eq!(document.warnings[0], told.warnings[0]);
-    assert!(told.warnings[0].contains("a --budget of 3s is too short"), "{}", told.warnings[0]);
-    assert_eq!(told.left.len(), 72, "before the first slice began, or after a round");
+    let said = "a message takes 0.500 s, so that the fewest that a median needs (20) make 0.600 s of -D into 10.5 s";
+    assert!(told.warnings[0].contains(said), "{}", told.warnings[0]);
+    let left = |at: usize| told.left[at].unwrap().as_secs_f64();
+    let all = document.measured_s.unwrap();
+    assert!(left(0) < 0.1 * all, "as nothing is known yet");
+    assert!((left(8) / (all * 16.0 / 24.0) - 1.0).abs() < 0.1, "{} of {all}", left(8));
+}
+
+/// Of messages by number nothing is known at first, and then what is left.
+#[test]
+fn the_time_that_messages_take_is_told_when_it_is_known() {
+    let plan = plan(Pattern::Latency, "64,4K", Stop::Messages(300), 3, 9);
+    let even = |_: &Slice, _: u64, _: &mut Random| Times { set_up: 1_000_000, operation: 1e6 };
+    let (document, told) = run(&plan, &mut Scripted::new(9, even));
+    assert_eq!(told.left[0], None);
+    let left = told.left[12].unwrap().as_secs_f64();
+    assert!((left / (document.measured_s.unwrap() / 2.0) - 1.0).abs() < 0.1, "{left}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use fabricbench::{
         CellRecord, Counters, CpuCost, Document, Environment, Memory, Path, PathKind, PayloadCheck,
         PlanRecord, ResultFile, SCHEMA, Wait, Waits,
     },
-    run::{Beginning, Measuring, Progress, Rules, carry_out},
+    run::{Beginning, Measuring, Progress, Rules, RunError, carry_out},
     session::{Slice, SliceError, SliceRecord},
     stats::Histogram,
     transport::fake::{FakeInitiator, Step},
@@ -163,7 +163,9 @@ pub fn record(round_trips: Histogram, (warm_up, timed, elapsed): (u64, u64, u64)
 pub struct Told {
     pub warnings: Vec<String>,
     pub done: usize,
-    pub left: Vec<Duration>,
+    pub left: Vec<Option<Duration>>,
+    /// Whether the plan was carried out to its end.
+    pub has_ended: bool,
 }
 
 impl Progress for Told {
@@ -232,6 +234,12 @@ pub fn into(
     let rules =
         Rules { warm_up: WarmUp::default(), patience: Duration::from_secs(60), tune: false };
     let mut told = Told::default();
-    carry_out(plan, rules, measuring, &mut document, file, &mut told).unwrap();
+    match carry_out(plan, rules, measuring, &mut document, file, &mut told) {
+        Err(RunError::BudgetSpent(_)) => {}
+        ended => {
+            ended.unwrap();
+            told.has_ended = true;
+        }
+    }
     (document, told)
 }

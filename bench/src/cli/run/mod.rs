@@ -144,6 +144,8 @@ impl Outcome {
         }
         match self.ended {
             Ok(()) => Ok(verdict(document)),
+            // It was told when it was seen, and stands among the warnings.
+            Err(Ended::Run(RunError::BudgetSpent(_))) => Ok(verdict(document)),
             Err(Ended::Run(RunError::Interrupted)) => {
                 complain(RunError::Interrupted);
                 Ok(Exit::Interrupted)

@@ -10,9 +10,11 @@ use super::{
 use crate::{
     cli::Failure,
     plan::{
-        Axis, Cell, KneeRule, Pattern, Plan, Roles, Service, Sizes, Stop, Sweep, TransportName,
-        Value, VerbsName,
+        Axis, Cell, KneeRule, LEAST_MESSAGES, Pattern, Plan, Roles, Service, Sizes, Stop, Sweep,
+        TransportName, Value, VerbsName,
     },
+    report::number::figure,
+    run::planned_least,
     session::Variants,
     stats::LEAST_ROUNDS,
 };
@@ -102,6 +104,14 @@ pub(super) fn plan(
              rate=N,N) as well"
                 .to_owned(),
         ));
+    }
+    let least = planned_least(&plan);
+    if let Some(budget) = plan.budget.filter(|budget| least > budget.as_secs_f64()) {
+        return Err(Failure::Usage(format!(
+            "a --budget of {budget:?} cannot be kept: by the rates and pauses that were asked for, the fewest messages \
+             ({LEAST_MESSAGES} a cell, without which there is no median) take {} s; give more",
+            figure(Some(least))
+        )));
     }
     let mut plan = tensors::settled(plan)?;
     if arguments.servers.or(arguments.workers).is_some() {

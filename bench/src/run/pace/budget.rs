@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     super::search::{MOST_RATES, is_searched},
     costs::Costs,
-    rounds,
+    least_messages, rounds,
 };
 use crate::{
     plan::{Plan, Stop},
@@ -56,27 +56,26 @@ pub(super) fn least(coming: &[Coming]) -> f64 {
 /// is not.
 #[must_use]
 pub fn estimate(plan: &Plan) -> Option<EstimateRecord> {
-    let cells = plan.cells.iter().filter(|cell| cell.impossible().is_none());
     let (least_rounds, most) = rounds(plan);
-    let costs = Costs::new(cells.clone());
+    let mut coming = planned(plan);
+    let overhead =
+        coming.iter().map(|cell| cell.overhead).sum::<f64>() / coming.len().max(1) as f64;
     // Rates that are searched for: with them, as many as there may be.
-    let searched =
-        plan.search.map_or(0, |_| cells.clone().filter(|cell| is_searched(cell)).count());
-    let count = cells.count() + searched * MOST_RATES;
-    let known = count - searched * MOST_RATES;
-    let overhead = (0..known).map(|cell| costs.overhead(cell)).sum::<f64>() / known.max(1) as f64;
+    let possible = plan.cells.iter().filter(|cell| cell.impossible().is_none());
+    let searched = plan.search.map_or(0, |_| possible.filter(|cell| is_searched(cell)).count());
+    let rate = Coming { slices: least_rounds, overhead, least: 0.0 };
+    coming.extend(vec![rate; searched * MOST_RATES]);
     let (rounds, slice) = match (plan.budget, plan.stop) {
-        (Some(budget), _) => {
-            let coming = Coming { slices: least_rounds, overhead, least: 0.0 };
-            (least_rounds, share(budget.as_secs_f64(), &vec![coming; count]))
-        }
+        (Some(budget), _) => (least_rounds, share(budget.as_secs_f64(), &coming)),
         (None, stop @ Stop::After(_)) => match stop.share(0, most) {
             Stop::After(time) => (most, time),
             Stop::Messages(_) => return None,
         },
         (None, Stop::Messages(_)) => return None,
     };
-    let slice_s = slice.as_secs_f64();
+    let count = coming.len();
+    let slices = coming.iter().map(|cell| cell.least.max(slice.as_secs_f64()));
+    let slice_s = slices.sum::<f64>() / count.max(1) as f64;
     Some(EstimateRecord {
         cells: count as u64,
         rounds,
@@ -86,9 +85,47 @@ pub fn estimate(plan: &Plan) -> Option<EstimateRecord> {
     })
 }
 
+/// Seconds that the fewest messages of `plan` take by the rates and pauses that it asks for, whatever the machine.
+#[must_use]
+pub fn planned_least(plan: &Plan) -> f64 {
+    planned(plan).iter().map(|cell| f64::from(cell.slices) * cell.least).sum()
+}
+
+/// The slices of the cells that can be measured, as far as they are known before the first.
+fn planned(plan: &Plan) -> Vec<Coming> {
+    let possible = || plan.cells.iter().filter(|cell| cell.impossible().is_none());
+    let (least_rounds, _) = rounds(plan);
+    let (costs, messages) = (Costs::new(possible()), least_messages(least_rounds));
+    let cell = |cell| Coming {
+        slices: least_rounds,
+        overhead: costs.overhead(cell),
+        least: costs.operations(cell, messages),
+    };
+    (0..possible().count()).map(cell).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Axis, Pattern, Sizes, Value};
+
+    /// 20 calls at 1 a second, and as many messages with pauses of 0.5 s, whatever they take.
+    #[test]
+    fn rates_and_pauses_are_in_the_estimate() {
+        let sizes = Sizes::parse("8").unwrap();
+        let planned = |pattern, axis, value: Value| {
+            let name = ["tcp@loopback".parse().unwrap()];
+            let mut plan = Plan::new(&name, &[pattern], &sizes, Stop::default(), 5, 1);
+            let cell = &mut plan.cells[0];
+            cell.variant = std::mem::take(&mut cell.variant).with(axis, value);
+            (estimate(&plan).unwrap().total_s.round(), planned_least(&plan))
+        };
+        assert_eq!(planned(Pattern::Calls, Axis::Rate, Value::Number(1)), (20.0, 20.0));
+        let pause = Value::Word("500ms:exponential".to_owned());
+        assert_eq!(planned(Pattern::Latency, Axis::Think, pause), (10.0, 10.0));
+        assert_eq!(planned(Pattern::Calls, Axis::Rate, Value::Number(1000)).0, 1.0);
+        assert_eq!(planned(Pattern::Latency, Axis::Think, Value::Word("no".to_owned())).1, 0.0);
+    }
 
     fn seconds(left: f64, coming: &[(u32, f64, f64)]) -> f64 {
         let coming: Vec<_> = coming

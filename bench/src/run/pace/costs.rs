@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use crate::plan::{Cell, Pattern, Stop, TransportName};
+use crate::plan::{Axis, Cell, Pattern, Stop, Think, TransportName, Value};
 
 /// Seconds of connecting, warm-up and ending that a slice is taken to cost while nothing is known of its like:
 /// over loopback, in a debug build on a busy machine, TCP's were 0.03 s and gRPC's 0.055 s in the mean.
@@ -25,6 +25,22 @@ struct CellCosts {
     overhead: Option<f64>,
     // Of one operation, in the mean.
     operation: Option<f64>,
+    // Of one operation at the least, by what was asked for.
+    planned: f64,
+}
+
+/// Seconds of an operation of `cell` at the least, by its rate or its pauses: of calls with pauses many are under
+/// way, and nothing is known.
+fn planned(cell: &Cell) -> f64 {
+    if let Some(Value::Number(rate)) = cell.variant.get(Axis::Rate) {
+        return 1.0 / (*rate).max(1) as f64;
+    }
+    match cell.variant.get(Axis::Think) {
+        Some(Value::Word(think)) if cell.pattern == Pattern::Latency => {
+            think.parse().map_or(0.0, |think: Think| think.mean.as_secs_f64())
+        }
+        _ => 0.0,
+    }
 }
 
 /// Of all cells of one transport and pattern.
@@ -52,7 +68,13 @@ impl Costs {
         let cells = cells.map(|cell| {
             let next = known.len();
             let kind = *known.entry((&cell.transport, cell.pattern)).or_insert(next);
-            CellCosts { kind, size: cell.size, overhead: None, operation: None }
+            CellCosts {
+                kind,
+                size: cell.size,
+                overhead: None,
+                operation: None,
+                planned: planned(cell),
+            }
         });
         let cells = cells.collect();
         Self { cells, kinds: vec![KindCosts::default(); known.len()] }
@@ -97,13 +119,27 @@ impl Costs {
     }
 
     /// Seconds that so many operations of `cell` take; of a cell that was not measured yet, no less than the
-    /// bytes take at the highest rate of its kind.
+    /// bytes take at the highest rate of its kind, or than was asked for.
     pub(super) fn operations(&self, cell: usize, count: u64) -> f64 {
-        let Some(cell) = self.cells.get(cell) else { return 0.0 };
+        let Some(of) = self.cells.get(cell) else { return 0.0 };
+        count as f64 * self.operation(of).unwrap_or(0.0).max(of.planned)
+    }
+
+    /// Whether anything is known of how long an operation of `cell` takes.
+    pub(super) fn is_known(&self, cell: usize) -> bool {
+        self.is_planned(cell) || self.cells.get(cell).is_some_and(|of| self.operation(of).is_some())
+    }
+
+    /// Whether a rate or pauses say how long an operation of `cell` takes at the least.
+    pub(super) fn is_planned(&self, cell: usize) -> bool {
+        self.cells.get(cell).is_some_and(|of| of.planned > 0.0)
+    }
+
+    fn operation(&self, of: &CellCosts) -> Option<f64> {
         let by_rate = || {
-            let kind = self.kinds.get(cell.kind)?;
-            (kind.fastest > 0.0).then(|| cell.size as f64 / kind.fastest)
+            let kind = self.kinds.get(of.kind)?;
+            (kind.fastest > 0.0).then(|| of.size as f64 / kind.fastest)
         };
-        count as f64 * cell.operation.or_else(by_rate).unwrap_or(0.0)
+        of.operation.or_else(by_rate)
     }
 }

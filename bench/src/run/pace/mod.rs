@@ -6,7 +6,7 @@ mod costs;
 
 use std::time::Duration;
 
-pub use budget::estimate;
+pub use budget::{estimate, planned_least};
 
 use budget::{Coming, least, share};
 use costs::{Costs, Spent};
@@ -25,6 +25,12 @@ const SLICES_A_ROUND: u32 = 4;
 /// The most rounds into which a budget is cut.
 const MOST_ROUNDS: u32 = 30;
 
+/// By which share of it a budget may be exceeded before the run is cut: what slices cost is known no better.
+const OVERRUN: f64 = 0.05;
+
+/// By how much a run has to become longer for the fewest messages of its cells before that is told, in seconds.
+const LONGER: f64 = 3.0;
+
 /// The shortest slice into which a budget is cut while there are rounds enough.
 const SHORTEST: f64 = 0.05;
 
@@ -33,6 +39,14 @@ const SHORTEST: f64 = 0.05;
 pub(super) struct Turn {
     pub(super) stop: Stop,
     pub(super) least_messages: u64,
+}
+
+/// That the fewest messages make a cell longer than it was given, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Longer {
+    pub(super) message: f64,
+    pub(super) given: f64,
+    pub(super) takes: f64,
 }
 
 /// The pace of a run.
@@ -149,33 +163,62 @@ impl Pace {
     }
 
     fn least_messages(&self) -> u64 {
-        LEAST_MESSAGES.div_ceil(u64::from(self.least.max(1)))
+        least_messages(self.least)
     }
 
     fn least_time(&self, cell: usize) -> f64 {
         self.costs.operations(cell, self.least_messages())
     }
 
-    /// Time until the end, as far as it can be told: of a budget what is left of it, unless what is to come
-    /// takes longer at the least.
-    pub(super) fn left(&self, elapsed: Duration) -> Duration {
+    /// Whether a budget is spent.
+    pub(super) fn is_spent(&self, elapsed: Duration) -> bool {
+        self.budget.is_some_and(|budget| elapsed.as_secs_f64() >= budget * (1.0 + OVERRUN))
+    }
+
+    /// What a slice of `cell` has shown that measured so many operations for `timed`: that the fewest messages take
+    /// so much longer than what it was given that the run does. `None` with a budget, which ends all the same, and
+    /// where that was known from the start.
+    pub(super) fn longer(
+        &self,
+        cell: usize,
+        turn: Turn,
+        (timed, operations): (Duration, u64),
+    ) -> Option<Longer> {
+        let Stop::After(time) = turn.stop else { return None };
+        if self.budget.is_some() || self.least != self.most || self.costs.is_planned(cell) {
+            return None;
+        }
+        // More than the fewest: it was its time that ended it, and something stood still.
+        let is_longer = timed > 2 * time && operations <= turn.least_messages;
+        let rounds = f64::from(self.least);
+        let (message, given) = (self.costs.operations(cell, 1), time.as_secs_f64() * rounds);
+        let takes = message * turn.least_messages as f64 * rounds;
+        (is_longer && takes - given > LONGER).then_some(Longer { message, given, takes })
+    }
+
+    /// Time until the end, as far as it can be told: of a budget what is left of it. `None` while nothing is known of
+    /// how long messages take, where they decide.
+    pub(super) fn left(&self, elapsed: Duration) -> Option<Duration> {
         let mut coming = self.coming(self.most);
         let left = match (self.budget, self.stop.share(0, self.most)) {
-            (Some(budget), _) => least(&coming).max(budget - elapsed.as_secs_f64()),
+            (Some(budget), _) => (budget - elapsed.as_secs_f64()).max(0.0),
             (None, Stop::After(time)) => {
                 let time = time.as_secs_f64();
                 coming.iter_mut().for_each(|cell| cell.least = cell.least.max(time));
                 least(&coming)
             }
             (None, Stop::Messages(messages)) => {
-                let open = self.cells.iter().enumerate().filter(|(_, pace)| !pace.is_over);
-                for (of, (cell, _)) in coming.iter_mut().zip(open) {
+                let open = || self.cells.iter().enumerate().filter(|(_, pace)| !pace.is_over);
+                if !open().all(|(cell, _)| self.costs.is_known(cell)) {
+                    return None;
+                }
+                for (of, (cell, _)) in coming.iter_mut().zip(open()) {
                     of.least = self.costs.operations(cell, messages);
                 }
                 least(&coming)
             }
         };
-        Duration::try_from_secs_f64(left).unwrap_or_default()
+        Some(Duration::try_from_secs_f64(left).unwrap_or_default())
     }
 
     /// Seconds by which a budget is too short for the fewest messages of what is to come, if it is.
@@ -230,6 +273,11 @@ impl Pace {
             }
         }
     }
+}
+
+/// Messages that a slice of a cell has at the least, of as many rounds.
+fn least_messages(rounds: u32) -> u64 {
+    LEAST_MESSAGES.div_ceil(u64::from(rounds.max(1)))
 }
 
 /// Rounds that every cell of a plan has, and that it has at the most.
