@@ -47,13 +47,13 @@ fn rows(knee: &KneeRecord, cells: &[&CellRecord]) -> String {
         if offered.is_some() && offered == knee.sustained_per_s {
             words.push("<- the highest sustained".to_owned());
         }
-        match load {
-            Some(load) if !load.sustained => {
+        match (load, cell.unborne()) {
+            (Some(load), Some(_)) if !cell.is_borne() => {
                 let (behind, rounds) = (load.rounds_not_sustained, cell.rounds.len());
                 words.push(format!("! not sustained in {behind} of {rounds} rounds"));
             }
-            Some(_) => {}
-            None => words.push("no figures".to_owned()),
+            (Some(_), unborne) => words.extend(unborne),
+            (None, _) => words.push("no figures".to_owned()),
         }
         table.add_row([
             figure(offered),
@@ -128,6 +128,8 @@ fn verdict(knee: &KneeRecord) -> String {
     };
     let unsteady = match knee.unsustained_below {
         0 => String::new(),
+        // That is the reason.
+        _ if knee.knee_per_s.is_none() => String::new(),
         count => {
             format!("; {count} lower rate(s) were not sustained, so the machine was not steady")
         }
@@ -138,7 +140,10 @@ fn verdict(knee: &KneeRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{KneeFigure, Pattern, Variant};
+    use crate::{
+        plan::{Arrivals, KneeFigure, Pattern, Variant},
+        report::{LoadRecord, RoundRecord, table::tests::cell},
+    };
 
     fn knee() -> KneeRecord {
         KneeRecord {
@@ -163,6 +168,30 @@ mod tests {
             beyond_per_s: Some(8_500.0),
             reason: None,
         }
+    }
+
+    #[test]
+    fn a_rate_that_was_borne_in_most_rounds_is_not_marked_as_too_much() {
+        let mut cell = cell("tcp@loopback", 64);
+        let round = |round| RoundRecord { round, messages: 1, elapsed_ns: 1, p50: None };
+        cell.rounds = (0..3).map(round).collect();
+        let mut said = |sustained: bool, rounds_not_sustained: u64| {
+            cell.load = Some(LoadRecord {
+                arrivals: Arrivals::Constant,
+                offered_per_s: 9_000.0,
+                achieved_per_s: Some(8_990.0),
+                bound: 128,
+                most_in_flight: 3,
+                held_back: 0,
+                given_up: 0,
+                sustained,
+                rounds_not_sustained,
+            });
+            rows(&knee(), &[&cell]).lines().last().unwrap().trim_end().to_owned()
+        };
+        assert!(said(true, 0).ends_with("<- the highest sustained"));
+        assert!(said(false, 1).ends_with("<- the highest sustained, sustained in 2 of 3 rounds"));
+        assert!(said(false, 2).ends_with("! not sustained in 2 of 3 rounds"));
     }
 
     #[test]

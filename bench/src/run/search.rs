@@ -93,6 +93,13 @@ impl Reading {
     }
 }
 
+/// Whether a knee rests on no more rates that were borne than there are below it that were not.
+fn is_unfounded(found: &[Found], knee: u64) -> bool {
+    let (borne, unborne): (Vec<&Found>, Vec<_>) =
+        found.iter().filter(|found| found.rate <= knee).partition(|found| found.sustained);
+    !unborne.is_empty() && borne.len() <= unborne.len()
+}
+
 /// The middle of two rates that are far enough apart.
 fn between(low: u64, high: u64) -> Option<u64> {
     let far = high - low > 1 && (high - low) as f64 > APART * high as f64;
@@ -207,10 +214,9 @@ impl Curve {
     fn found(&self, cells: &[CellRecord], figure: KneeFigure) -> Vec<Found> {
         let of = |&place: &usize| {
             let cell = cells.get(place)?;
-            let (load, latency) = (cell.load.as_ref()?, cell.latency.as_ref()?);
+            let (_, latency) = (cell.load.as_ref()?, cell.latency.as_ref()?);
             let time = time(latency, figure);
-            let sustained = 2 * load.rounds_not_sustained < cell.rounds.len() as u64;
-            Some(Found { rate: rate(cell)?, sustained, time })
+            Some(Found { rate: rate(cell)?, sustained: cell.is_borne(), time })
         };
         self.rates.iter().filter_map(of).collect()
     }
@@ -223,7 +229,15 @@ impl Curve {
         };
         let capacity = self.capacity(cells);
         let Cell { transport, pattern, size, reply, buffers, variant, .. } = self.cell.clone();
+        let lower = found.iter().filter(|found| !found.sustained && Some(found.rate) < sustained);
+        let unsustained_below = lower.count() as u64;
+        let unfounded = knee.filter(|&knee| is_unfounded(&found, knee));
+        let (knee, beyond) = if unfounded.is_some() { (None, None) } else { (knee, beyond) };
         let reason = match (capacity, least) {
+            _ if unfounded.is_some() => Some(format!(
+                "no more rates were sustained than lower ones were not ({unsustained_below}), so that the machine was \
+                 not steady; repeat on a quiet one, or give a longer -D"
+            )),
             (None, _) => Some("its closed loop has no figures".to_owned()),
             (_, None) if found.is_empty() => Some("no rate was measured".to_owned()),
             (_, None) if sustained.is_none() => Some("no rate was sustained".to_owned()),
@@ -233,7 +247,6 @@ impl Curve {
             )),
             _ => None,
         };
-        let lower = found.iter().filter(|found| !found.sustained && Some(found.rate) < sustained);
         KneeRecord {
             transport,
             pattern,
@@ -245,7 +258,7 @@ impl Curve {
             closed_depth: cells.get(self.capacity).and_then(|cell| cell.settings.as_ref()?.depth),
             sustained_per_s: sustained.map(|rate| rate as f64),
             unsustained_per_s: unsustained.map(|rate| rate as f64),
-            unsustained_below: lower.count() as u64,
+            unsustained_below,
             saturated: unsustained.is_some(),
             figure: rule.figure,
             times: rule.times(),
@@ -306,6 +319,18 @@ mod tests {
         // What is fast because it was not borne is no figure.
         let curve = found(&[(10, true, 5.0), (20, false, 1.0)]);
         assert_eq!(Reading::of(&curve, RULE()).least, Some(5.0));
+    }
+
+    #[test]
+    fn a_knee_among_rates_that_were_not_borne_is_none() {
+        let curve = |borne: [bool; 4]| {
+            let rates = [10, 20, 30, 40].into_iter().zip(borne);
+            found(&rates.map(|(rate, borne)| (rate, borne, 5.0)).collect::<Vec<_>>())
+        };
+        assert!(is_unfounded(&curve([false, false, true, false]), 30));
+        assert!(is_unfounded(&curve([true, false, false, true]), 40));
+        assert!(!is_unfounded(&curve([true, false, true, false]), 30), "two of three");
+        assert!(!is_unfounded(&curve([true, false, false, false]), 10), "those above are to be");
     }
 
     #[test]

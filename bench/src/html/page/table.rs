@@ -115,8 +115,8 @@ fn row(cell: &CellRecord) -> Markup {
 }
 
 fn remark(cell: &CellRecord) -> String {
-    if cell.load.as_ref().is_some_and(|load| !load.sustained) {
-        return "not sustained".to_owned();
+    if let Some(unborne) = cell.unborne() {
+        return unborne;
     }
     if !cell.failed_checks.is_empty() {
         return format!("fails a check: {}", cell.failed_checks.join("; "));

@@ -141,6 +141,31 @@ impl CellRecord {
         }
     }
 
+    /// Whether its load was borne in most rounds: what stood still once says nothing of the load. `true` where none
+    /// was offered.
+    #[must_use]
+    pub fn is_borne(&self) -> bool {
+        self.load.as_ref().is_none_or(|load| {
+            // An earlier version did not count the rounds.
+            let counted = load.rounds_not_sustained > 0;
+            load.sustained || counted && 2 * load.rounds_not_sustained < self.rounds.len() as u64
+        })
+    }
+
+    /// How its load was borne, in words, unless it was in every round.
+    #[must_use]
+    pub fn unborne(&self) -> Option<String> {
+        let load = self.load.as_ref().filter(|load| !load.sustained)?;
+        let rounds = self.rounds.len() as u64;
+        Some(match self.is_borne() {
+            true => {
+                let borne = rounds.saturating_sub(load.rounds_not_sustained);
+                format!("sustained in {borne} of {rounds} rounds")
+            }
+            false => "not sustained".to_owned(),
+        })
+    }
+
     /// Its size as people write it, and of several buffers which.
     #[must_use]
     pub fn size_label(&self) -> String {
