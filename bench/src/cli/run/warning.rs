@@ -24,6 +24,7 @@ pub(in crate::cli) fn warnings(here: &Host, there: &Host, threads: u32) -> Vec<S
              this run mean something"
         ));
     }
+    warnings.extend(debug_builds(here, there));
     warnings.extend(governors(here, there));
     let (wanted, had) = if here.shares_kernel_with(there) {
         (threads.saturating_mul(2), here.environment.cpus)
@@ -39,6 +40,21 @@ pub(in crate::cli) fn warnings(here: &Host, there: &Host, threads: u32) -> Vec<S
         ));
     }
     warnings
+}
+
+/// A build for tests, in which the program's own work takes several times as long.
+fn debug_builds(here: &Host, there: &Host) -> Option<String> {
+    let is_debug = |host: &Host| host.environment.build.as_deref() == Some("debug");
+    let who = match (is_debug(here), is_debug(there)) {
+        (false, false) => return None,
+        (true, true) => "this is a debug build",
+        (true, false) => "the client is a debug build",
+        (false, true) => "the server is a debug build",
+    };
+    Some(format!(
+        "{who}: what fabricbench itself does takes several times as long, and stands in the figures; build it with \
+         `cargo build --release`"
+    ))
 }
 
 /// Frequency governors that change speed by load: in one line.
@@ -134,6 +150,24 @@ mod tests {
         assert!(one.len() == 1 && one[0].starts_with("the server is an emulated"), "{one:?}");
         let both = warnings(&emulated, &emulated, 1);
         assert!(both.len() == 1 && both[0].starts_with("client and server are"), "{both:?}");
+    }
+
+    #[test]
+    fn debug_builds_are_told() {
+        let built = |build: &str| {
+            let mut host = host("a", 8, None);
+            host.environment.build = Some(build.to_owned());
+            host
+        };
+        let (debug, release) = (built("debug"), built("release"));
+        assert!(warnings(&release, &release, 1).is_empty());
+        for (here, there, start) in [
+            (&debug, &debug, "this is a debug build: "),
+            (&debug, &release, "the client is"),
+            (&release, &debug, "the server is"),
+        ] {
+            assert!(warnings(here, there, 1)[0].starts_with(start));
+        }
     }
 
     #[test]

@@ -9,9 +9,10 @@ use crate::{
 
 type Row = (&'static str, fn(&Environment) -> Option<String>);
 
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 12] = [
     ("host", |host| Some(host.hostname.clone())),
     ("fabricbench", |host| Some(host.fabricbench.clone())),
+    ("build", |host| host.build.clone()),
     ("kernel", |host| host.kernel.clone()),
     ("processor", |host| host.cpu.clone()),
     ("logical processors", |host| host.cpus.map(|cpus| cpus.to_string())),
