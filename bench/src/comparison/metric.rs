@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     plan::Pattern,
-    report::{CellRecord, Latency},
+    report::{CellRecord, Latency, Side},
 };
 
 /// A figure of a cell.
@@ -125,10 +125,14 @@ impl Metric {
             Self::Max => latency(|latency| Some(latency.max)),
             Self::Bandwidth => cell.throughput.as_ref().map(|rates| rates.bytes_per_s),
             Self::Rate => cell.throughput.as_ref().map(|rates| rates.messages_per_s),
-            Self::Cpu => cell.cpu.zip(cell.settings.as_ref()).map(|(cpu, settings)| {
-                let messages = settings.messages as f64 + settings.warm_up_messages as f64;
-                (cpu.client_ns as f64 + cpu.server_ns as f64) / messages
-            }),
+            Self::Cpu => [Side::Client, Side::Server]
+                .into_iter()
+                .map(|side| Some(cell.cost(side)?.0 as f64))
+                .sum::<Option<f64>>()
+                .zip(cell.settings.as_ref())
+                .map(|(all, settings)| {
+                    all / (settings.messages as f64 + settings.warm_up_messages as f64)
+                }),
         };
         figure.filter(|figure| figure.is_finite() && *figure > 0.0)
     }

@@ -87,9 +87,9 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
         let high = |ends: Option<[f64; 2]>| number(ends.map(|[_, high]| high));
         let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         let usage =
-            [Side::Client, Side::Server].map(|side| cell.cpu.and_then(|cpu| cpu.of(side).1));
+            [Side::Client, Side::Server].map(|side| cell.cost(side).and_then(|(_, usage)| usage));
         let share =
-            |side, per| number(cell.cpu.and_then(|cpu| cell.shared_out(cpu.of(side).0, per)));
+            |side, per| number(cell.cost(side).and_then(|(all, _)| cell.shared_out(all, per)));
         let waits = cell.settings.as_ref().and_then(|settings| settings.waits);
         let fields = [
             cell.transport.to_string(),

@@ -70,8 +70,7 @@ pub fn long(document: &Document) -> String {
 /// Processor time of one side a message in microseconds and a byte in nanoseconds, the share of the kernel in it,
 /// and switches a message to wait.
 fn processor(cell: &CellRecord, side: Side) -> [String; 4] {
-    let cost = cell.cpu.as_ref();
-    let all = cost.map(|cost| cost.of(side));
+    let all = cell.cost(side);
     let usage = all.and_then(|(_, usage)| usage);
     let each = |per| cell.shared_out(all?.0, per);
     let switches = usage.and_then(|usage| cell.shared_out(usage.voluntary_switches, Per::Message));
@@ -101,13 +100,13 @@ fn row(document: &Document, cell: &CellRecord) -> Vec<String> {
     let tcp = cell.tcp.as_ref();
     let rtt = tcp.and_then(|tcp| tcp.client.as_ref()?.rtt_us);
     let status = match cell.status {
-        Status::Measured if cell.load.as_ref().is_some_and(|load| !load.sustained) => {
-            "measured, rate not sustained"
-        }
-        Status::Measured => "measured",
-        Status::Unsupported => "unsupported",
-        Status::Failed => "failed",
-        Status::Skipped => "skipped",
+        Status::Measured => match cell.unborne() {
+            Some(unborne) => format!("measured, rate {unborne}"),
+            None => "measured".to_owned(),
+        },
+        Status::Unsupported => "unsupported".to_owned(),
+        Status::Failed => "failed".to_owned(),
+        Status::Skipped => "skipped".to_owned(),
     };
     let [cpu, cpu_byte, system, switches] = processor(cell, Side::Client);
     let [peer_cpu, peer_cpu_byte, peer_system, peer_switches] = processor(cell, Side::Server);

@@ -75,17 +75,20 @@ fn processors(document: &Document) -> String {
     ways.iter().map(line).collect()
 }
 
+/// How both sides wait and whether the client pauses, with the columns and patterns of which that is so.
+type Waiting<'a> = ((Waits, bool), Vec<Column<'a>>, Vec<Pattern>);
+
 /// Which sides poll and which sleep, since what processor time means depends on it; empty if nothing was
 /// measured.
 fn waits(document: &Document, columns: &Columns<'_>) -> String {
-    let mut ways: Vec<(Waits, Vec<Column<'_>>, Vec<Pattern>)> = Vec::new();
+    let mut ways: Vec<Waiting<'_>> = Vec::new();
     for cell in &document.cells {
         let Some(waits) = cell.settings.as_ref().and_then(|settings| settings.waits) else {
             continue;
         };
-        let column = Column::of(cell);
-        match ways.iter_mut().find(|(known, ..)| *known == waits) {
-            None => ways.push((waits, vec![column], vec![cell.pattern])),
+        let (column, way) = (Column::of(cell), (waits, cell.think.is_some()));
+        match ways.iter_mut().find(|(known, ..)| *known == way) {
+            None => ways.push((way, vec![column], vec![cell.pattern])),
             Some((_, columns, patterns)) => {
                 columns.push(column);
                 if !patterns.contains(&cell.pattern) {
@@ -99,7 +102,7 @@ fn waits(document: &Document, columns: &Columns<'_>) -> String {
         let others = ways.iter().filter(|(_, of, _)| of.as_slice() != columns);
         others.flat_map(|(_, of, _)| of).any(|column| columns.contains(column))
     };
-    let line = |(waits, of, patterns): &(Waits, Vec<Column<'_>>, Vec<Pattern>)| {
+    let line = |((waits, pauses), of, patterns): &Waiting<'_>| {
         let within = match mixed(of) {
             true => {
                 let names: Vec<_> = patterns.iter().map(Pattern::to_string).collect();
@@ -107,13 +110,17 @@ fn waits(document: &Document, columns: &Columns<'_>) -> String {
             }
             false => String::new(),
         };
-        let meaning = match [waits.client, waits.server].contains(&Wait::Polls) {
+        let meaning = match [waits.client, waits.server].contains(&Wait::Polls) || *pauses {
             true => "; who polls keeps a processor, and its processor time is that of waiting too",
             false => "",
         };
         let Waits { client, server } = waits;
+        let pauses = match (*pauses, client) {
+            (true, Wait::Sleeps | Wait::PollsThenSleeps) => " (and polls in its pauses)",
+            _ => "",
+        };
         format!(
-            "waiting: {}{within}: client {client}, server {server}{meaning}\n",
+            "waiting: {}{within}: client {client}{pauses}, server {server}{meaning}\n",
             columns.named(of)
         )
     };

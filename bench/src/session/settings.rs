@@ -95,18 +95,18 @@ impl Settings {
             ));
         }
         if self.rate.is_some() && !Axis::Rate.touches(&cell.transport, cell.pattern) {
-            let Cell { transport, pattern, .. } = cell;
             return Some(format!(
-                "--rate: {transport} in the pattern {pattern} has no calls that begin on a schedule: gRPC, TCP, \
-                 and verbs' writes and sends have them with --pattern calls; name those, or give --sweep rate=N, \
-                 which leaves others as they are"
+                "--rate: the pattern {} has no calls that begin on a schedule: gRPC, TCP, and verbs' writes and \
+                 sends have them with --pattern calls; name those, or give --sweep rate=N, which leaves others as \
+                 they are",
+                cell.pattern
             ));
         }
         if self.think.is_some() && !Axis::Think.touches(&cell.transport, cell.pattern) {
-            let Cell { transport, pattern, .. } = cell;
             return Some(format!(
-                "--think: {transport} in the pattern {pattern} has no pauses, which latency and calls have; name \
-                 those, or give --sweep think=TIME, which leaves others as they are"
+                "--think: the pattern {} has no pauses, which latency and calls have; name those, or give --sweep \
+                 think=TIME, which leaves others as they are",
+                cell.pattern
             ));
         }
         let GrpcSettings { serialized, tls, assign, runtime, server_runtime } = self.grpc;

@@ -79,9 +79,12 @@ fn are_refused_in_one_line() {
             "run --transport verbs-write,verbs-send --pattern fetch",
             &["verbs-write is", "; verbs-send is"],
         ),
-        ("run --transport tcp@lo --rate 100", &["--rate: tcp@lo", "--pattern calls"]),
-        ("run --transport grpc@lo --pattern ps --rate 100", &["--rate: grpc@lo", "pattern ps"]),
-        ("run --transport verbs-write --pattern rate --rate 100", &["--rate: verbs-write"]),
+        (
+            "run --transport tcp@lo --pattern latency --rate 100",
+            &["--rate: the pattern latency", "--pattern calls"],
+        ),
+        ("run --transport grpc@lo --pattern ps --rate 100", &["--rate: the pattern ps"]),
+        ("run --transport verbs-write --pattern rate --rate 100", &["--rate: the pattern rate"]),
         ("run --transport verbs-read --pattern calls --rate 100", &["verbs-read", "calls"]),
         (
             "run --transport tcp@lo --pattern latency --sweep rate=1,2",

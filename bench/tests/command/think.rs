@@ -28,7 +28,17 @@ fn pauses_are_in_the_rate_and_in_no_latency() {
         assert!(rate <= 1.5 * places / 2e-3, "{rate}: {cell}");
         assert_eq!(cell["latency"]["samples"], 80);
         assert!(cell.get("failed_checks").is_none(), "{cell}");
+        // The client polls in its pauses.
+        assert!(
+            cell["cpu"]["client_ns"].is_u64() && cell["cpu"]["per_message"].is_null(),
+            "{cell}"
+        );
     }
+    let long = run("run --transport tcp@loopback -s 8 -n 20 --think 1ms --format long");
+    assert_eq!(long.code, Some(0), "latency is what it implies: {}", long.stdout);
+    let says =
+        "waiting: tcp@loopback: client sleeps (and polls in its pauses), server sleeps; who polls";
+    assert!(long.stdout.contains(says), "{}", long.stdout);
 }
 
 #[test]

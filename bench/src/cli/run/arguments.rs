@@ -98,7 +98,7 @@ pub(in crate::cli) struct RunArguments {
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration)]
     pub(super) warm_up_time: Duration,
     /// Calls a second, over all threads and connections, that begin on a schedule whether or not those
-    /// before them are answered (an open loop): of the pattern `calls`. Each is timed from when it was to
+    /// before them are answered (an open loop): of the pattern `calls`, which it implies. Each is timed from when it was to
     /// begin. At most --depth are under way on a connection [default: 1024, and at most 64 MiB]
     ///
     /// `search`: measures the closed loop first, then offers shares of what that came to, and closes in on the
@@ -113,7 +113,8 @@ pub(in crate::cli) struct RunArguments {
     /// How the calls of --rate follow one another [default: constant]
     #[arg(long, value_name = "KIND", value_enum)]
     pub(super) arrivals: Option<ArrivalsName>,
-    /// Pause between a reply and the next message in its place, as 50us or 2ms, up to 1s, of latency and calls:
+    /// Pause between a reply and the next message in its place, as 50us or 2ms, up to 1s, of latency (which it
+    /// implies where no pattern is named) and calls:
     /// waited for by polling, and in no sample. 50us:exponential: pauses that differ, with that mean [default:
     /// no]
     #[arg(long, value_name = "TIME", conflicts_with = "rate", value_parser = parse_think)]

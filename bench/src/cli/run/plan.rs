@@ -51,6 +51,12 @@ pub(super) fn plan(
             }
         }
     }
+    if patterns.is_empty() {
+        // What the option is of.
+        let pauses = arguments.think.is_some_and(|think| think.0.is_some());
+        patterns.extend(arguments.rate.map(|_| Pattern::Calls));
+        patterns.extend(pauses.then_some(Pattern::Latency));
+    }
     tensors::check(arguments, &patterns)?;
     let (sizes, shared) = sizes(arguments, seed)?;
     let stop = match (arguments.iterations, arguments.duration) {

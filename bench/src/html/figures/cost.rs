@@ -15,12 +15,12 @@ use crate::{
 
 /// Nanoseconds of processor time of one side for each message or byte, warm-up taken to cost what the rest does.
 pub(in crate::html) fn cost(cell: &CellRecord, side: Side, per: Per) -> Option<f64> {
-    cell.shared_out(cell.cpu?.of(side).0, per)
+    cell.shared_out(cell.cost(side)?.0, per)
 }
 
 /// The part of it that the kernel has, in words; nothing where ticks do not tell.
 fn in_kernel(cell: &CellRecord, side: Side) -> String {
-    let usage = cell.cpu.and_then(|cpu| cpu.of(side).1);
+    let usage = cell.cost(side).and_then(|(_, usage)| usage);
     match usage.and_then(CpuUse::system_share) {
         Some(share) => format!(" ({} % of it in the kernel)", figure(Some(share * 100.0))),
         None => String::new(),

@@ -28,7 +28,7 @@ pub struct CpuCost {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<CpuUse>,
     /// Shared out among the messages that `throughput.messages_per_s` counts: of a latency round trips, of
-    /// tensors steps.
+    /// tensors steps. Absent, as is that of bytes, where the client pauses, which it does by polling.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub per_message: Option<CpuShares>,
     /// Shared out among the bytes that `throughput.bytes_per_s` counts.
@@ -137,11 +137,18 @@ impl CellRecord {
         share.is_finite().then_some(share)
     }
 
+    /// Nanoseconds of processor time of one side and what they were spent on, where they are those of its messages:
+    /// of a client that polls in its pauses they are not.
+    #[must_use]
+    pub fn cost(&self, side: Side) -> Option<(u64, Option<CpuUse>)> {
+        let is_of_messages = side == Side::Server || self.think.is_none();
+        Some(self.cpu.as_ref().filter(|_| is_of_messages)?.of(side))
+    }
+
     /// The processor time of both sides for each message or byte.
     pub(crate) fn cpu_shares(&self, per: Per) -> Option<CpuShares> {
-        let cpu = self.cpu.as_ref()?;
         let share = |side| {
-            let (all, usage) = cpu.of(side);
+            let (all, usage) = self.cost(side)?;
             let of = |counted: fn(CpuUse) -> u64| self.shared_out(counted(usage?), per);
             Some(CpuShare {
                 cpu_ns: self.shared_out(all, per)?,
