@@ -1,6 +1,9 @@
 //! What rounds say of the machine: whether it was steady, and whether it drifted.
 
+use std::collections::BTreeSet;
+
 use crate::{
+    plan::Pattern,
     report::{CellRecord, DriftRecord, RoundRecord, Status},
     stats::{Interval, LEAST_ROUNDS, median_interval, median_of},
 };
@@ -14,25 +17,39 @@ const LEAST_DRIFT: f64 = 0.01;
 /// The normal quantile of a 95 % interval.
 const Z_95: f64 = 1.96;
 
-/// A warning if the machine was not steady: a reader should then repeat the run on a quiet one.
+/// A warning if the machine was not steady: a reader should then repeat the run on a quiet one. Of a latency the
+/// medians of its rounds count, which are its figure: one call that stood still is in a mean time, and not in them.
 pub(super) fn unsteady(cells: &[CellRecord]) -> Option<String> {
-    let spread = |cell: &CellRecord| {
-        let times = times(&cell.rounds);
-        let (low, high) = times
-            .fold((f64::INFINITY, 0.0_f64), |(low, high), time| (time.min(low), time.max(high)));
-        high / low
+    let measured = || cells.iter().filter(|cell| cell.status == Status::Measured);
+    let differing = |cell: &CellRecord| {
+        let (name, figures) = figures(cell);
+        let ends = |(low, high): (f64, f64), figure: &f64| (low.min(*figure), high.max(*figure));
+        let (low, high) = figures.iter().fold((f64::INFINITY, 0.0_f64), ends);
+        (high / low > UNSTEADY).then_some(name)
     };
-    let measured = cells.iter().filter(|cell| cell.status == Status::Measured).count();
-    let count = cells
-        .iter()
-        .filter(|cell| cell.status == Status::Measured && spread(cell) > UNSTEADY)
-        .count();
+    let names: Vec<_> = measured().filter_map(differing).collect();
+    let (count, all) = (names.len(), measured().count());
+    let names: BTreeSet<_> = names.into_iter().collect();
+    let names: Vec<_> = names.into_iter().collect();
     (count > 0).then(|| {
         format!(
-            "in {count} of {measured} cells the rounds differ by more than a factor of {UNSTEADY} \
-             (`rounds` in the document): the machine was not steady; repeat on a quiet one"
+            "in {count} of {all} cells the rounds' {} differ by more than a factor of {UNSTEADY} (`rounds` in the \
+             document): the machine was not steady; repeat on a quiet one",
+            names.join(" or ")
         )
     })
+}
+
+/// The figures of the rounds of a cell, and what they are called.
+fn figures(cell: &CellRecord) -> (&'static str, Vec<f64>) {
+    let is_timed = cell.pattern == Pattern::Latency || cell.load.is_some() || cell.think.is_some();
+    let medians: Vec<f64> = cell.rounds.iter().filter_map(|round| round.p50).collect();
+    match (is_timed, medians.len()) {
+        (true, 2..) => ("medians", medians),
+        // Of too few messages for medians.
+        (true, _) => ("mean times", times(&cell.rounds).collect()),
+        (false, _) => ("rates", times(&cell.rounds).collect()),
+    }
 }
 
 /// How the last rounds of all cells compare with the first: of each cell the time of a message in the last third
@@ -85,10 +102,7 @@ fn times(rounds: &[RoundRecord]) -> impl Iterator<Item = f64> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        plan::{Cell, Pattern},
-        run::tally::unmeasured,
-    };
+    use crate::{plan::Cell, run::tally::unmeasured};
 
     fn cell(times: &[f64]) -> CellRecord {
         let cell = Cell::new("verbs-send".parse().unwrap(), Pattern::Latency, 1);
@@ -110,7 +124,15 @@ mod tests {
         let mut record = cell(&[100.0, 190.0]);
         assert_eq!(unsteady(&[record.clone()]), None);
         record = cell(&[100.0, 190.0, 210.0]);
-        assert!(unsteady(&[record.clone()]).unwrap().starts_with("in 1 of 1 cells"));
+        let said = |record: &CellRecord| unsteady(std::slice::from_ref(record)).unwrap_or_default();
+        assert!(said(&record).starts_with("in 1 of 1 cells the rounds' mean times differ"));
+        // A call that stood still is no matter of the medians.
+        record.rounds.iter_mut().for_each(|round| round.p50 = Some(90.0));
+        assert_eq!(said(&record), "");
+        record.rounds[0].p50 = Some(200.0);
+        assert!(said(&record).starts_with("in 1 of 1 cells the rounds' medians differ"));
+        record.pattern = Pattern::Bandwidth;
+        assert!(said(&record).starts_with("in 1 of 1 cells the rounds' rates differ"));
         record.status = Status::Failed;
         assert_eq!(unsteady(&[record]), None);
     }
