@@ -26,8 +26,8 @@ pub enum Error {
 
     /// The library is there, but the kernel offers no verbs to user space.
     #[error(
-        "no RDMA: the kernel has no user-space verbs ({errno}); as root `modprobe ib_uverbs`, or \
-         run in a guest whose kernel has it"
+        "no RDMA: the kernel has no user-space verbs ({errno}); as root `modprobe ib_uverbs` and the adapter's \
+         driver, or run in a guest whose kernel has them"
     )]
     KernelSupportAbsent {
         /// What `ibv_get_device_list` reported.
@@ -36,8 +36,8 @@ pub enum Error {
 
     /// Library and kernel are ready, but there is no device.
     #[error(
-        "no RDMA device on this host; soft-RoCE makes one of an Ethernet interface: as root \
-         `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev NETDEV`"
+        "no RDMA device on this host: load the adapter's driver; soft-RoCE makes one of an Ethernet interface: as \
+         root `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev NETDEV`"
     )]
     NoDevice,
 

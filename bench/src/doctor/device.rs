@@ -160,18 +160,31 @@ fn no_device(tree: &Tree) -> Finding {
         Some(address) => Finding::problem(
             Check::Device,
             "host",
-            format!("an InfiniBand adapter ({address}) and no RDMA device: its driver is not loaded"),
+            format!(
+                "an InfiniBand adapter ({address}) and no RDMA device: its driver is not loaded"
+            ),
             format!("{PCI_DEVICES}/{address}/class"),
         )
         .because(
             "nothing can be measured over verbs",
-            format!("modprobe mlx5_ib (ConnectX-4 and later); lspci -k -s {address} names the driver"),
+            format!(
+                "modprobe mlx5_ib (ConnectX-4 and later); lspci -k -s {address} names the driver"
+            ),
         ),
-        None => Finding::problem(Check::Device, "host", "no RDMA device", CLASS).because(
-            "nothing can be measured over verbs",
-            "load the adapter's driver (modprobe mlx5_ib, irdma, bnxt_re, ...); without an adapter: \
-             modprobe rdma_rxe && rdma link add rxe0 type rxe netdev NETDEV",
-        ),
+        None => {
+            // Loaded with a driver, where modules are not left out of an image.
+            let verbs = match tree.names(USER_VERBS).is_empty() {
+                true => "modprobe ib_uverbs, and load",
+                false => "load",
+            };
+            Finding::problem(Check::Device, "host", "no RDMA device", CLASS).because(
+                "nothing can be measured over verbs",
+                format!(
+                    "{verbs} the adapter's driver (modprobe mlx5_ib, irdma, bnxt_re, ...); without an adapter: \
+                     modprobe rdma_rxe && rdma link add rxe0 type rxe netdev NETDEV"
+                ),
+            )
+        }
     }
 }
 

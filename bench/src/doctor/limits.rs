@@ -17,18 +17,19 @@ const CAP_IPC_LOCK: u32 = 14;
 
 pub(super) fn check(evidence: &Evidence, devices: &[Device]) -> Vec<Finding> {
     let tree = &evidence.tree;
-    // Without a device there is nothing to lock memory for.
-    if devices.is_empty() && evidence.verbs.iter().flatten().next().is_none() {
-        return Vec::new();
+    let has_device = !devices.is_empty() || evidence.verbs.iter().flatten().next().is_some();
+    let mut found = vec![locked(tree, has_device)];
+    if has_device {
+        found.extend(huge_pages(tree));
     }
-    let mut found = vec![locked(tree)];
-    found.extend(huge_pages(tree));
     found
 }
 
 /// The kernel holds pinned memory against the limit, unless the process has CAP_IPC_LOCK in the
 /// initial user namespace (`can_do_mlock` and `ib_umem_get`; getrlimit(2), user_namespaces(7)).
-fn locked(tree: &Tree) -> Finding {
+///
+/// Without a device nothing is locked yet, and so the limit is no problem yet.
+fn locked(tree: &Tree, has_device: bool) -> Finding {
     let limits = tree.text(LIMITS).unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
     let soft = line.and_then(|line| line.split_whitespace().next());
@@ -59,7 +60,12 @@ fn locked(tree: &Tree) -> Finding {
     );
     let mend = "ulimit -l unlimited; for ever: `* - memlock unlimited` in /etc/security/limits.conf, \
                 LimitMEMLOCK=infinity of slurmd's or containerd's unit; docker run --ulimit memlock=-1";
-    if limit <= LARGEST_MESSAGE {
+    if !has_device {
+        Finding::advice(Check::LockedMemory, subject, seen, LIMITS).because(
+            "all memory of verbs is locked: large messages may not fit once there is an RDMA device",
+            mend,
+        )
+    } else if limit <= LARGEST_MESSAGE {
         Finding::problem(Check::LockedMemory, subject, seen, LIMITS).because(
             "all memory of verbs is locked: the 8 MiB messages of a run without options do not fit",
             mend,

@@ -200,7 +200,11 @@ fn devices_that_programs_cannot_reach_are_problems() {
         host.without("sys/class/infiniband").without("sys/class/infiniband_verbs");
         host.evidence.verbs = Err("no RDMA device".to_owned());
     };
-    found(no_device, (Problem, Check::Device, "host"), &["no RDMA device", "modprobe rdma_rxe"]);
+    found(
+        no_device,
+        (Problem, Check::Device, "host"),
+        &["no RDMA device", "modprobe ib_uverbs, and load", "modprobe rdma_rxe"],
+    );
     found(
         |host| {
             no_device(host);

@@ -120,6 +120,15 @@ fn little_locked_memory_is_told_unless_privilege_passes_it() {
         problem,
         &["CAP_IPC_LOCK of a user namespace does not pass"],
     );
+    let without_device = after(|host| {
+        host.without("sys/class/infiniband").without("sys/class/infiniband_verbs");
+        host.evidence.verbs = Err("no RDMA device".to_owned());
+        limited(65_536, none, first)(host);
+    });
+    let of_memory = without_device.iter().find(|finding| finding.check == Check::LockedMemory);
+    let of_memory = of_memory.unwrap();
+    assert_eq!(of_memory.severity, Advice);
+    assert!(of_memory.matters.as_ref().unwrap().contains("once there is an RDMA device"));
     found(
         |host| done(host.file("proc/self/limits", "Limit")),
         (Unknown, Check::LockedMemory, "this process"),
