@@ -123,6 +123,9 @@ pub struct GateOutcome {
     pub verdict: GateVerdict,
     /// Figures that were held to it.
     pub judged: usize,
+    /// Of these, those of which a change as large as the limit would not have been shown: their intervals are too
+    /// wide.
+    pub uncertain: usize,
     /// Cells whose figure is beyond it.
     pub tripped_by: Vec<CellName>,
     /// Cells that the old file has a figure of, and for which it could not be judged, with the reason.
@@ -146,9 +149,19 @@ impl Gate {
         differs && beyond
     }
 
+    /// Whether `figure` is known so badly that it would pass at the limit as well. None is where any difference trips.
+    fn is_lost_on(&self, figure: &Figure) -> bool {
+        let Some([low, high]) = figure.interval_95.filter(|_| self.ratio != 1.0) else {
+            return false;
+        };
+        // An interval is as wide about another ratio, as a factor.
+        let moved = self.ratio / figure.ratio;
+        if self.rises { moved * low <= 1.0 } else { moved * high >= 1.0 }
+    }
+
     /// Holds all cells to it.
     pub(super) fn judge(&self, cells: &[CellComparison]) -> GateOutcome {
-        let mut judged = 0;
+        let (mut judged, mut uncertain) = (0, 0);
         let (mut tripped_by, mut not_judged) = (Vec::new(), Vec::new());
         for cell in cells.iter().filter(|cell| self.names(&cell.name)) {
             let figure = cell.figures.iter().find(|figure| figure.metric == self.metric);
@@ -159,6 +172,7 @@ impl Gate {
                 }
                 (_, Some(figure)) => {
                     judged += 1;
+                    uncertain += usize::from(self.is_lost_on(figure));
                     if self.is_tripped_by(figure) {
                         tripped_by.push(cell.name.clone());
                     }
@@ -179,7 +193,7 @@ impl Gate {
             (true, true, 0) => GateVerdict::NamesNothing,
             (true, true, _) => GateVerdict::Passed,
         };
-        GateOutcome { gate: self.text.clone(), verdict, judged, tripped_by, not_judged }
+        GateOutcome { gate: self.text.clone(), verdict, judged, uncertain, tripped_by, not_judged }
     }
 }
 
@@ -249,6 +263,23 @@ mod tests {
         assert_eq!(judged("latency.p50 < 0.8", 0.5, Faster), Tripped);
         assert_eq!(judged("latency.p50 > 1.1", 1.2, NotTested), NotJudged);
         assert_eq!(judged("latency.max > 1.1", 1.2, Slower), NamesNothing, "another figure");
+    }
+
+    #[test]
+    fn figures_that_could_not_trip_it_are_counted() {
+        let uncertain = |text: &str, ratio: f64, interval: [f64; 2]| {
+            let of = figure(Metric::P50, ratio, Finding::NoDifferenceShown);
+            let of = Figure { interval_95: Some(interval), ..of };
+            let outcome = gate(text).judge(&[cell(name("tcp@lo", Pattern::Latency, 1), vec![of])]);
+            (outcome.judged, outcome.uncertain)
+        };
+        // At 1.1 it would reach down to 0.99, or to 1.045.
+        assert_eq!(uncertain("latency.p50 > 1.1", 1.0, [0.9, 1.1]), (1, 1));
+        assert_eq!(uncertain("latency.p50 > 1.1", 1.0, [0.95, 1.05]), (1, 0));
+        assert_eq!(uncertain("latency.p50 > 1.1", 2.0, [1.8, 2.2]), (1, 1));
+        assert_eq!(uncertain("latency.p50 < 0.9", 1.0, [0.8, 1.2]), (1, 1));
+        assert_eq!(uncertain("latency.p50 < 0.9", 1.0, [0.95, 1.05]), (1, 0));
+        assert_eq!(uncertain("latency.p50 > 1", 1.0, [0.5, 2.0]), (1, 0), "any difference trips");
     }
 
     #[test]

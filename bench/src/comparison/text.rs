@@ -201,13 +201,19 @@ pub(super) fn names<'a>(names: impl ExactSizeIterator<Item = &'a CellName>) -> S
 
 /// What became of a gate, in a line.
 pub(super) fn gate_line(outcome: &GateOutcome) -> String {
-    let GateOutcome { gate, verdict, judged, tripped_by, not_judged } = outcome;
+    let GateOutcome { gate, verdict, judged, uncertain, tripped_by, not_judged } = outcome;
     let unjudged = || {
         let reason = not_judged.first().map_or("", |(_, reason)| reason.as_str());
         format!("{}: {reason}", names(not_judged.iter().map(|(name, _)| name)))
     };
     match verdict {
-        GateVerdict::Passed => format!("gate passed: {gate} (figures: {judged})"),
+        GateVerdict::Passed => match uncertain {
+            0 => format!("gate passed: {gate} (figures: {judged})"),
+            _ => format!(
+                "gate passed: {gate} (figures: {judged}; {uncertain} of them too uncertain to show a change of that \
+                 size: take more rounds)"
+            ),
+        },
         GateVerdict::Tripped => {
             let by = names(tripped_by.iter());
             let rest = if not_judged.is_empty() {
