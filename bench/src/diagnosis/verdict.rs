@@ -375,8 +375,8 @@ fn full(figure: &Figure, server: bool) -> Option<String> {
     let (side, load) = full.max_by(|one, other| one.1.wanted().total_cmp(&other.1.wanted()))?;
     Some(match load.waiting {
         Some(waiting) if waiting >= SHARED => format!(
-            "the {side} used {} of one and waited for it in {} of the time: others run there, or its \
-             share is limited",
+            "the {side} used {} of one and waited for it in {} of the time, summed over its threads: others run \
+             there, or its share is limited",
             percent(load.running),
             percent(waiting)
         ),

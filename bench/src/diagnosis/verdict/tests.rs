@@ -130,6 +130,7 @@ fn a_processor_that_is_full_comes_before_what_it_explains() {
     let first = &verdict(&figures)[0];
     assert_eq!(first.cause, Cause::Processor);
     assert!(first.text.contains("used 50 % of one and waited"), "{}", first.text);
+    assert!(first.text.contains("summed over its threads"), "{}", first.text);
 }
 
 /// A link that is full needs no processor's excuse.
