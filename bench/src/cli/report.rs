@@ -11,6 +11,7 @@ use super::{
     Exit, Failure,
     diagnose::parse_rate,
     options::{parse_output, parse_sizes},
+    say,
 };
 use crate::{
     html::{Options, Source, report as draw, tell_apart},
@@ -37,6 +38,9 @@ pub(super) struct ReportArguments {
     /// What the link carries, which is drawn as the limit of bandwidth: 10G, 800M, in bits a second
     #[arg(long, value_name = "BITS", value_parser = parse_rate)]
     line_rate: Option<f64>,
+    /// Do not say on standard error what was written
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// Writes the page, and figures if they are asked for.
@@ -67,6 +71,10 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<Exit, Failure> {
             let path = folder.join(format!("{name}.svg"));
             fs::write(&path, content).map_err(|error| failed(&path, error))?;
         }
+    }
+    if !arguments.quiet {
+        let (path, figures) = (arguments.output.display(), drawn.figures.len());
+        say(format_args!("{path}: a page with {figures} figures"));
     }
     Ok(Exit::Complete)
 }

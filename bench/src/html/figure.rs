@@ -114,6 +114,8 @@ pub(super) struct Bar {
 /// Rows of words.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
+    /// What the figures are, with their unit; empty where the head says so.
+    pub(super) values: String,
     pub(super) head: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
 }
@@ -140,6 +142,7 @@ impl Lines {
         };
         let names = self.lines.iter().map(|line| line.name.clone());
         Table {
+            values: self.y.title.clone(),
             head: std::iter::once(self.x.title.clone()).chain(names).collect(),
             rows: places.iter().map(row).collect(),
         }
@@ -156,6 +159,7 @@ impl Bars {
                 .map(|bar| vec![group.name.clone(), bar.name.clone(), bar.text.clone()])
         });
         Table {
+            values: String::new(),
             head: vec![String::new(), "series".to_owned(), self.x.title.clone()],
             rows: rows.collect(),
         }

@@ -68,7 +68,7 @@ fn words_under_the_table_agree_with_the_figures() {
     old.as_object_mut().unwrap().remove("model");
     fs::write(&path, old.to_string()).unwrap();
     let page = folder.path().join("page.html");
-    run(&format!("report {} -o {}", path.display(), page.display())).quietly(0);
+    run(&format!("report {} -o {} --quiet", path.display(), page.display())).quietly(0);
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("Who is ahead") && page.contains("Start-up and cost of a byte"));
     for words in

@@ -41,7 +41,8 @@ impl Folder {
     }
 
     fn page(&self, results: &[&Path], options: &str) -> String {
-        assert_eq!(self.report(results, options).quietly(0).stdout, "");
+        let options = format!("{options} --quiet");
+        assert_eq!(self.report(results, options.trim_start()).quietly(0).stdout, "");
         fs::read_to_string(self.at("report.html")).unwrap()
     }
 }
@@ -70,10 +71,15 @@ fn a_result_as_a_page() {
             "Processor time of the server, a round trip",
             "12 of 12 cells have figures",
             "300 messages a cell",
-            "half round trip, µs",
+            "half round trip, µs</caption>",
+            "<th scope=\"col\">share of samples that are no larger</th>",
             "download=\"loop.json.gz\" href=\"data:application/gzip;base64,",
         ],
     );
+    assert!(!page.contains("axis)</th>"), "a table is on no axis");
+    let said = folder.report(&[&result], "");
+    let of = format!("report.html: a page with {} figures\n", page.matches("<figure ").count());
+    assert!(said.code == Some(0) && said.stderr.ends_with(&of), "{said:?}");
     // Nothing is fetched: what is referred to is in the page, or is the page's data.
     for attribute in ["src=", "href=\"http", "url(", "@import"] {
         assert!(!page.contains(attribute), "{attribute}");

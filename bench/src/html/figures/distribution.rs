@@ -62,7 +62,7 @@ pub(super) fn distributions(
     };
     let percentiles = Lines {
         x: Axis {
-            title: "share of samples that are no larger (on a 1/(1 - q) axis)".to_owned(),
+            title: format!("{SHARE} (on a 1/(1 - q) axis)"),
             unit: String::new(),
             kind: Kind::Nines,
         },
@@ -70,12 +70,13 @@ pub(super) fn distributions(
         lines,
         limits: Vec::new(),
     };
-    let table = percentiles.table();
-    let share = Axis {
-        title: "share of samples that are no larger".to_owned(),
-        unit: String::new(),
-        kind: Kind::Share,
-    };
+    // Of both figures: a table is on no axis.
+    const SHARE: &str = "share of samples that are no larger";
+    let mut table = percentiles.table();
+    if let Some(share) = table.head.first_mut() {
+        SHARE.clone_into(share);
+    }
+    let share = Axis { title: SHARE.to_owned(), unit: String::new(), kind: Kind::Share };
     let cumulated = Lines { x: time, y: share, lines: cumulated, limits: Vec::new() };
     let id = format!("{}-{}", subject.slug(), index + 1);
     vec![

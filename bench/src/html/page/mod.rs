@@ -107,6 +107,7 @@ fn numbers(table: &Table) -> Markup {
     html! {
         div class="scroll" {
             table {
+                @if !table.values.is_empty() { caption { (table.values) } }
                 thead { tr { @for name in &table.head { th scope="col" { (name) } } } }
                 tbody {
                     @for row in &table.rows {
