@@ -288,6 +288,12 @@ pub(super) fn parse_output(path: PathBuf) -> Result<PathBuf, String> {
              ./{text} if a file is meant"
         ));
     }
+    if text == "-" {
+        return Err(
+            "-o names a file, and `-` is none: --format json prints the document; write ./- if a file is meant"
+                .to_owned(),
+        );
+    }
     if matches!(text, "bandwidth" | "message_rate" | "latency") {
         return Err(format!(
             "--output names the result's file; what is printed is chosen by --format; write \

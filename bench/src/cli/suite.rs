@@ -100,12 +100,13 @@ pub(super) struct TfGrpcArguments {
     /// Time without an answer, or without a completion, after which the server is given up
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_timeout)]
     timeout: Duration,
-    #[command(flatten)]
-    access: AccessOptions,
     /// More options of `run`, behind `--`: -d mlx5_0, --cpus 0:1, --sweep tls=no,yes. What they say twice,
     /// as -n 1000 how long, they say in place of the above
     #[arg(last = true, value_name = "OPTIONS")]
     more: Vec<OsString>,
+    // Behind the others, which its heading would take in.
+    #[command(flatten)]
+    access: AccessOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -34,6 +34,11 @@ use crate::{
 };
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 every cell is measured, 1 an error before anything is measured, or the result could \
+                  not be written, 2 wrong usage, 3 some cells are unsupported, failed or skipped, 4 no cell is \
+                  measured, 130 interrupted."
+)]
 pub(in crate::cli) struct RunArguments {
     /// The server: a name or an address, with or without :PORT [default: a server process on this
     /// host, for what loopback and one RDMA device can show]
@@ -191,8 +196,11 @@ pub(in crate::cli) struct RunArguments {
           value_parser = PathBufValueParser::new().try_map(parse_output))]
     pub(super) output: Option<PathBuf>,
     /// What to print
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub(super) format: Format,
+    #[arg(long, value_enum, default_value_t = Format::Table, conflicts_with = "json")]
+    format: Format,
+    /// The same as --format json
+    #[arg(long)]
+    json: bool,
     /// Gb/s (10^9 bits) with `--format perftest`, as there, in place of MB/s (2^20 bytes)
     #[arg(long = "report_gbits", alias = "report-gbits")]
     pub(super) report_gbits: bool,
@@ -225,6 +233,10 @@ pub(in crate::cli) struct RunArguments {
 }
 
 impl RunArguments {
+    pub(super) fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+
     pub(super) fn warm_up(&self) -> WarmUp {
         WarmUp { messages: self.warm_up, time: self.warm_up_time }
     }

@@ -58,12 +58,12 @@ use crate::{
 /// # Errors
 /// The arguments make no sense, or the run did not begin.
 pub(super) fn run(arguments: &RunArguments, words: &[OsString]) -> Result<Exit, Failure> {
-    if arguments.shown.chart == When::Always && arguments.format != Format::Table {
+    if arguments.shown.chart == When::Always && arguments.format() != Format::Table {
         return Err(Failure::Usage(
             "--chart always belongs to --format table; leave one of the two out".to_owned(),
         ));
     }
-    if arguments.report_gbits && arguments.format != Format::Perftest {
+    if arguments.report_gbits && arguments.format() != Format::Perftest {
         return Err(Failure::Usage(
             "--report_gbits belongs to --format perftest; the other formats are in MB/s (10^6 bytes)"
                 .to_owned(),
@@ -71,7 +71,7 @@ pub(super) fn run(arguments: &RunArguments, words: &[OsString]) -> Result<Exit, 
     }
     let (document, outcome) = carry_out(arguments, words)?;
     // Whatever happened, standard output gets one whole document of what there is.
-    if outcome.has_begun() || arguments.format == Format::Json {
+    if outcome.has_begun() || arguments.format() == Format::Json {
         render(arguments, &document)?;
     }
     outcome.exit(&document)
@@ -110,7 +110,7 @@ pub(super) fn carry_out(
     let mut shown = arguments.shown.progress();
     let mut trace = None;
 
-    let mut lines = (arguments.format == Format::Jsonl).then(Lines::default);
+    let mut lines = (arguments.format() == Format::Jsonl).then(Lines::default);
     let watched = Watched {
         shown: &mut shown,
         trace: &mut trace,
@@ -248,7 +248,7 @@ fn measure(
 }
 
 fn render(arguments: &RunArguments, document: &Document) -> Result<(), Failure> {
-    match arguments.format {
+    match arguments.format() {
         Format::Perftest => {
             let columns = PerftestColumns {
                 gigabits: arguments.report_gbits,
