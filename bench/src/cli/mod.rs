@@ -3,6 +3,7 @@
 mod access;
 mod compare;
 mod diagnose;
+mod elsewhere;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod generate;

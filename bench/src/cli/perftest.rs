@@ -8,7 +8,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use super::{Cli, find_option};
+use super::{Cli, elsewhere, find_option};
 
 /// Options of perftest's that ask for what is so anyway: taken in silence, so that a habit is no
 /// error.
@@ -23,9 +23,9 @@ pub(super) struct Habits {
     /// Every slice is warmed up.
     #[arg(long = "perform-warm-up", hide = true)]
     perform_warm_up: bool,
-    /// Processor time is always recorded.
+    /// Processor time is always recorded; with `--format perftest` it becomes a column.
     #[arg(long = "cpu-util", hide = true)]
-    cpu_util: bool,
+    pub(super) cpu_util: bool,
 }
 
 /// Options of perftest's without a counterpart of the same name, in its spelling with hyphens, and
@@ -37,7 +37,7 @@ const INSTEAD: &[(&[&str], &str)] = &[
     ),
     (
         &["-w", "--limit-bw", "-y", "--limit-msgrate"],
-        "no limit fails a run; compare `.cells[].throughput` of --format json",
+        "no limit fails a run; a gate does: fabricbench compare OLD NEW --fail-on 'bandwidth < 0.9'",
     ),
     (&["-C", "--report-cycles"], "times are in nanoseconds in --format json"),
     (
@@ -131,10 +131,10 @@ const INSTEAD: &[(&[&str], &str)] = &[
             "--rate-limit-type",
             "--burst-size",
             "--typical-pkt-size",
-            "--latency-gap",
         ],
-        "messages go one after the other without a pause (closed loop); leave it out",
+        "pushes go as fast as they can; calls may begin on a schedule: --pattern calls --rate N",
     ),
+    (&["--latency-gap"], "pauses between messages of a latency are --think TIME"),
     (
         &[
             "--use-cuda",
@@ -191,7 +191,7 @@ pub(super) fn respell(arguments: impl Iterator<Item = OsString>) -> Vec<OsString
     arguments.map(|argument| respelled(argument.clone()).unwrap_or(argument)).collect()
 }
 
-/// What to type in place of what was refused, in a line; `None` if it is none of perftest's.
+/// What to type in place of what was refused, in a line; `None` if it is none of perftest's or of another tool's.
 pub(super) fn instead(refused: &clap::Error, arguments: &[OsString]) -> Option<String> {
     match refused.kind() {
         ErrorKind::InvalidSubcommand => match refused.get(ContextKind::InvalidSubcommand) {
@@ -217,8 +217,10 @@ fn option(refused: &str, subcommand: Option<&OsStr>) -> Option<String> {
         ));
     }
     let spelled = if name.starts_with("--") { name.replace('_', "-") } else { name.to_owned() };
-    let (_, words) = INSTEAD.iter().find(|(names, _)| names.contains(&spelled.as_str()))?;
-    Some(format!("{name} of perftest is not here: {words}"))
+    match INSTEAD.iter().find(|(names, _)| names.contains(&spelled.as_str())) {
+        Some((_, words)) => Some(format!("{name} of perftest is not here: {words}")),
+        None => elsewhere::option(&spelled),
+    }
 }
 
 /// perftest's programs: the operation, and whether it is a latency.
@@ -228,6 +230,11 @@ fn program(name: &str, arguments: &[OsString]) -> Option<String> {
             "{name}: raw Ethernet is not measured; `fabricbench run HOST --transport tcp@INTERFACE` \
              goes over an interface"
         ));
+    }
+    let given = arguments.iter().skip(2);
+    let given: Vec<String> = given.map(|given| given.to_string_lossy().into_owned()).collect();
+    if let Some(words) = elsewhere::program(name, &given) {
+        return Some(words);
     }
     let (operation, test) = name.strip_prefix("ib_")?.split_once('_')?;
     let latency = match test {
@@ -246,8 +253,7 @@ fn program(name: &str, arguments: &[OsString]) -> Option<String> {
         ("atomic", false) => ("verbs-fetch-add", "rate", "8"),
         _ => return None,
     };
-    let given: Vec<_> =
-        arguments.iter().skip(2).map(|argument| quoted(&argument.to_string_lossy())).collect();
+    let given: Vec<_> = given.iter().map(|argument| quoted(argument)).collect();
     let has = |names: &[&str]| given.iter().any(|given| names.contains(&given.as_str()));
     let mut ours = format!("fabricbench run --transport {transport}");
     // -b is a pattern of its own.
@@ -275,7 +281,7 @@ fn program(name: &str, arguments: &[OsString]) -> Option<String> {
 const LONGEST_REPEATED: usize = 300;
 
 /// An argument as a shell takes it.
-fn quoted(argument: &str) -> String {
+pub(super) fn quoted(argument: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:@%+,=[]".contains(letter);
     if !argument.is_empty() && argument.chars().all(plain) {
         return argument.to_owned();

@@ -17,6 +17,8 @@ pub struct PerftestColumns {
     pub gigabits: bool,
     /// The columns of a latency in duration mode: `-D`.
     pub by_duration: bool,
+    /// A column of processor time: `--cpu_util`.
+    pub cpu_util: bool,
 }
 
 /// A column: its label, and the spaces after it.
@@ -53,6 +55,9 @@ const GIGABITS: &[Column] = &[
     ("MsgRate[Mpps]", 1),
 ];
 
+/// Behind the others.
+const CPU_UTIL: Column = ("CPU_Util[%]", 1);
+
 /// The figure that is absent. A number to every parser of columns (awk, C, Python), and none that
 /// could be taken for a measurement.
 const ABSENT: &str = "nan";
@@ -71,14 +76,15 @@ pub fn perftest(document: &Document, columns: PerftestColumns) -> String {
             for column in Columns::of(document, &cells).iter() {
                 let of = |cell: &&CellRecord| column.has(cell);
                 let cells: Vec<_> = cells.iter().copied().filter(of).collect();
-                block(&mut text, &cells, columns);
+                block(&mut text, &cells, columns, document.client.cpus);
             }
         }
     }
     text
 }
 
-fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns) {
+/// `cpus`: the client's processors.
+fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns, cpus: Option<u32>) {
     let (measured, others): (Vec<&CellRecord>, Vec<_>) =
         cells.iter().partition(|cell| cell.status == Status::Measured);
     for cell in others {
@@ -111,12 +117,19 @@ fn block(text: &mut String, cells: &[&CellRecord], columns: PerftestColumns) {
         (_, PerftestColumns { gigabits: true, .. }) => GIGABITS,
         _ => MEGABYTES,
     };
+    let mut layout = layout.to_vec();
+    if let Some((_, gap)) = layout.last_mut().filter(|_| columns.cpu_util) {
+        *gap = 4;
+        layout.push(CPU_UTIL);
+    }
+    let layout = layout.as_slice();
     let rule = "-".repeat(width(layout));
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{rule}\n{:20}{} {pattern} Test\n{rule}", "", first.label());
     line(text, layout, layout.iter().map(|&(label, _)| label.to_owned()));
     for cell in measured {
-        line(text, layout, figures(cell, columns).into_iter());
+        let cpu = columns.cpu_util.then(|| number(cpu_share(cell, cpus), 2));
+        line(text, layout, figures(cell, columns).into_iter().chain(cpu));
     }
     let _ = writeln!(text, "{rule}");
 }
@@ -169,6 +182,12 @@ fn figures(cell: &CellRecord, columns: PerftestColumns) -> Vec<String> {
         }
     }
     figures
+}
+
+/// Processor time of the client's process in percent of that of all processors of its host.
+fn cpu_share(cell: &CellRecord, cpus: Option<u32>) -> Option<f64> {
+    let seconds = cell.a_second(cell.cpu?.client_ns)? / 1e9;
+    Some(seconds / f64::from(cpus?) * 100.0)
 }
 
 /// By how much the fastest round was faster than all of them together.
@@ -254,6 +273,12 @@ fn notes(document: &Document, columns: PerftestColumns) -> String {
         let unit = if columns.gigabits { "Gb: 10^9 bits" } else { "MB: 2^20 bytes" };
         note(&mut text, &format!("{unit}; the clock stops when the last message is confirmed"));
         note(&mut text, "BW peak: the fastest round, not the fastest single message");
+    }
+    if columns.cpu_util {
+        note(
+            &mut text,
+            "CPU_Util: processor time of this process, warm-up included, by that of all processors of this host",
+        );
     }
     for line in tuned(document) {
         note(&mut text, &line);
@@ -347,6 +372,12 @@ mod tests {
         let text = perftest(&document, PerftestColumns::default());
         // 1000 messages in 4 ms, 500 of them in 1 ms: twice as fast.
         assert_eq!(rows(&text), [["8388608", "1000", "4.00", "2.00", "0.000000"]]);
+        let columns = PerftestColumns { cpu_util: true, ..PerftestColumns::default() };
+        let mut busy = document.clone();
+        busy.client.cpus = Some(4);
+        let text = perftest(&busy, columns);
+        let header = text.lines().find(|line| line.contains("#bytes")).unwrap();
+        assert!(header.ends_with("    CPU_Util[%]"), "{header:?}");
         let columns = PerftestColumns { gigabits: true, ..PerftestColumns::default() };
         let text = perftest(&document, columns);
         assert_eq!(rows(&text), [["8388608", "1000", "0.03", "0.02", "0.000000"]]);

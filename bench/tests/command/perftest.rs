@@ -72,8 +72,8 @@ fn its_options_are_answered_with_ours() {
     for (arguments, words) in [
         ("run -H", &["-H of perftest", "--format json"][..]),
         ("run -FU", &["-U of perftest", "--format json"]),
-        ("run -w 5", &["-w of perftest", ".cells[].throughput"]),
-        ("run -y 5", &["-y of perftest", ".cells[].throughput"]),
+        ("run -w 5", &["-w of perftest", "compare OLD NEW --fail-on"]),
+        ("run -y 5", &["-y of perftest", "compare OLD NEW --fail-on"]),
         ("run -C", &["-C of perftest", "nanoseconds"]),
         ("run -o 4", &["--output", "--depth", "./4"]),
         ("run --output=latency", &["--output", "--format", "./latency"]),

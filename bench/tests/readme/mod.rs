@@ -4,7 +4,7 @@
 pub fn commands() -> Vec<&'static str> {
     let readme = include_str!("../../../README.md");
     let (_, table) = readme.split_once("### From perftest").unwrap();
-    let (table, _) = table.split_once("\n## ").unwrap();
+    let (table, _) = table.split_once("\n### ").unwrap();
     let cells = table.lines().filter(|line| line.starts_with('|')).filter_map(|line| {
         let (_, command) = line.rsplit_once("| `fabricbench run HOST ")?;
         command.strip_suffix("` |")

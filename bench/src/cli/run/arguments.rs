@@ -229,7 +229,7 @@ pub(in crate::cli) struct RunArguments {
     #[command(flatten)]
     pub(super) verbs: VerbsOptions,
     #[command(flatten)]
-    _habits: Habits,
+    pub(super) habits: Habits,
 }
 
 impl RunArguments {

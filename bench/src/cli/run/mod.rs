@@ -253,6 +253,7 @@ fn render(arguments: &RunArguments, document: &Document) -> Result<(), Failure> 
             let columns = PerftestColumns {
                 gigabits: arguments.report_gbits,
                 by_duration: arguments.duration.is_some(),
+                cpu_util: arguments.habits.cpu_util,
             };
             print(&perftest(document, columns))
         }
