@@ -208,8 +208,9 @@ fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, Tran
                 let path = port.path(Some(pair.agreed_mtu(endpoint)));
                 let own = pair.endpoint();
                 if settings.manager {
-                    let (responder, address) = ManagedResponder::listen(pair, endpoint.clone())?;
-                    (Answer::Managed { endpoint: own, address }, path, Box::new(responder))
+                    let (responder, address, key) =
+                        ManagedResponder::listen(pair, endpoint.clone())?;
+                    (Answer::Managed { endpoint: own, key, address }, path, Box::new(responder))
                 } else {
                     let responder = VerbsResponder::connect(pair, endpoint)?;
                     (Answer::Verbs(own), path, Box::new(responder))

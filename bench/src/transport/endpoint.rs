@@ -75,6 +75,8 @@ pub enum Answer {
     Managed {
         /// Where they are; of connections the numbers only say who may connect.
         endpoint: VerbsEndpoint,
+        /// What who asks must show.
+        key: SliceKey,
         /// Where the connection manager listens for them.
         address: SocketAddr,
     },
@@ -141,6 +143,9 @@ pub struct VerbsEndpoint {
     pub gid: [u8; 16],
     /// Active path MTU of the port in bytes.
     pub path_mtu: u32,
+    /// What datagrams to it must carry, 31 bits; of UD only.
+    #[serde(default)]
+    pub qkey: u32,
     /// The host's memory, of which the peer writes what this side polls.
     pub host: RegionEnd,
     /// The memory of the messages.

@@ -2,6 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use fabricbench_grpc::Key;
+use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::TransportError;
@@ -36,6 +37,21 @@ impl<'de> Deserialize<'de> for SliceKey {
     }
 }
 
+/// The Q_Key of datagrams that is new for each pair: the highest of the 32 bits is for privileged users.
+///
+/// # Errors
+/// The system gives no random numbers.
+pub(super) fn random_qkey() -> Result<u32, TransportError> {
+    let mut bytes = [0; 4];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| {
+        TransportError::Failed("the system gives no random numbers for a Q_Key".to_owned())
+    })?;
+    Ok(u32::from_be_bytes(bytes) & QKEY_BITS)
+}
+
+/// Those that any user may set.
+pub(super) const QKEY_BITS: u32 = u32::MAX >> 1;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +65,13 @@ mod tests {
         for wrong in ["\"\"", "\"00\"", "7", "null"] {
             assert!(serde_json::from_str::<SliceKey>(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_qkey_is_new_each_time_and_one_that_a_user_may_set() {
+        let keys: std::collections::HashSet<_> = (0..64).map(|_| random_qkey().unwrap()).collect();
+        // Two of 64 are the same once in a million times; four never.
+        assert!(keys.len() > 60, "{keys:?}");
+        assert!(keys.iter().all(|key| key >> 31 == 0), "{keys:?}");
     }
 }

@@ -7,7 +7,7 @@ use fabricbench::{
     plan::{Cell, Pattern, Payload, Service, VerbsName, VerbsOperation},
     transport::{
         Answer, Completed, Initiator as _, Opening as _, Operation, Patience, Responder as _,
-        StopReason, StopSignal, VerbsSettings,
+        SliceKey, StopReason, StopSignal, VerbsSettings,
         verbs::{ManagedResponder, Pair, PairPlan, Ping, VerbsOpening, VerbsPort},
     },
 };
@@ -179,16 +179,18 @@ fn a_stranger_is_refused_and_the_client_served() {
     };
     let (near, far) = (Pair::open(&port, plan.clone()).unwrap(), Pair::open(&port, plan).unwrap());
     let endpoint = far.endpoint();
-    let (responder, address) = ManagedResponder::listen(far, near.endpoint()).unwrap();
+    let (responder, address, key) = ManagedResponder::listen(far, near.endpoint()).unwrap();
+    // Of another slice, and of another place in this one.
+    let wrong = [SliceKey::generate().unwrap().0.claim(0), key.0.claim(1)];
     let stop = StopSignal::new();
     thread::scope(|scope| {
         let served = scope.spawn(|| Box::new(responder).serve(&stop));
-        for data in [&b""[..], b"let me in"] {
+        for data in [&b""[..], b"let me in", &wrong[0], &wrong[1], &key.0.claim(0)[..16]] {
             let error = stranger(&port, address, data).unwrap_err();
             assert!(error.to_string().contains("REJECTED"), "{error}");
         }
         let opening = VerbsOpening::<Ping<false>>::new(near, settings, stop.clone());
-        let mut ping = opening.connect(&Answer::Managed { endpoint, address }).unwrap();
+        let mut ping = opening.connect(&Answer::Managed { endpoint, key, address }).unwrap();
         ping.submit(Operation { token: 7 }).unwrap();
         let mut done = Completed::new();
         ping.complete(Patience(PATIENCE), &mut done).unwrap();

@@ -1,8 +1,6 @@
 //! What the two ends of a pair tell one another, and how they become ready by it.
 
-use fabricbench_verbs::{
-    Access, AddressHandle, ConnectOptions, DEFAULT_QKEY, Endpoint, Gid, Mtu, cm,
-};
+use fabricbench_verbs::{Access, AddressHandle, ConnectOptions, Endpoint, Gid, Mtu, cm};
 
 use super::{
     Pair, PairPlan, PeerRegions, failed,
@@ -10,7 +8,10 @@ use super::{
 };
 use crate::{
     plan::Service,
-    transport::{QueuePairEnd, TransportError, VerbsEndpoint},
+    transport::{
+        QueuePairEnd, TransportError, VerbsEndpoint,
+        key::{QKEY_BITS, random_qkey},
+    },
 };
 
 impl Pair {
@@ -29,6 +30,7 @@ impl Pair {
             lid: local.map_or(0, |local| local.lid),
             gid: local.map_or([0; 16], |local| local.gid.0),
             path_mtu: local.map_or(0, |local| local.path_mtu),
+            qkey: self.options.qkey,
             host,
             messages,
             memory: self.regions.to_string(),
@@ -75,7 +77,7 @@ impl Pair {
                     handle.insert(made.map_err(failed)?)
                 }
             };
-            self.activate(index, handle, remote.qpn, self.options.qkey)?;
+            self.activate(index, handle, remote.qpn, peer.qkey & QKEY_BITS)?;
         }
         Ok(regions(peer))
     }
@@ -112,7 +114,8 @@ impl Pair {
         lane.queue_pair.connect(port, gid, &lane.local, remote, options).map_err(failed)
     }
 
-    /// Makes a queue pair for datagrams ready, to send to the one with this number.
+    /// Makes a queue pair for datagrams ready, to send to the one with this number, which takes those with
+    /// `qkey`.
     pub(super) fn activate(
         &mut self,
         lane: usize,
@@ -180,11 +183,39 @@ pub(super) fn connect_options(plan: &PairPlan) -> Result<ConnectOptions, Transpo
         // Of the queue pair; a flush is a write, of nothing. The region has its own.
         access: plan.access() | Access::REMOTE_WRITE,
         path_mtu,
-        qkey: if settings.manager { cm::DATAGRAM_QKEY } else { DEFAULT_QKEY },
+        // The connection manager knows one alone.
+        qkey: if settings.manager { cm::DATAGRAM_QKEY } else { random_qkey()? },
         service_level: settings.service_level,
         traffic_class: settings.traffic_class,
         timeout: settings.timeout,
         retry: settings.retry,
         ..ConnectOptions::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        plan::{Cell, Pattern, Payload, TransportName},
+        transport::VerbsSettings,
+    };
+
+    fn plan(settings: VerbsSettings) -> PairPlan {
+        let transport: TransportName = "verbs-ud-send".parse().unwrap();
+        let TransportName::Verbs(verbs) = transport else { panic!("{transport}") };
+        let cell = Cell::new(transport, Pattern::Latency, 8);
+        PairPlan { cell, verbs, payload: Payload::new(1), depth: 1, settings, answers: false }
+    }
+
+    #[test]
+    fn each_pair_takes_datagrams_that_carry_its_own_number() {
+        let qkey = |manager| {
+            let settings = VerbsSettings { manager, ..VerbsSettings::default() };
+            connect_options(&plan(settings)).unwrap().qkey
+        };
+        let all: std::collections::HashSet<_> = (0..8).map(|_| qkey(false)).collect();
+        assert!(all.len() > 6 && all.iter().all(|key| key & QKEY_BITS == *key), "{all:?}");
+        assert_eq!(qkey(true), cm::DATAGRAM_QKEY);
+    }
 }

@@ -5,7 +5,9 @@
 //! client finds the way there from an address of its own named device; both are compared with the
 //! device the kernel chose before anything is sent. Where the memory is and its key still travel
 //! over the control connection, as does, for datagrams, where the client's queue pairs are: the
-//! connection manager tells the listener nothing of who asks.
+//! connection manager tells the listener nothing of who asks. Who asks shows in the private data of its
+//! request, 32 bytes, that it has the key of the answer, for the place of the queue pair among the others;
+//! a request of anyone else is refused.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -21,7 +23,8 @@ use super::{Pair, PeerRegions, VerbsPort, VerbsResponder, connect::regions, fail
 use crate::{
     plan::Service,
     transport::{
-        Received, Responder, StopSignal, TransportError, VerbsEndpoint, wait::go_on, wait::stopped,
+        Received, Responder, SliceKey, StopSignal, TransportError, VerbsEndpoint,
+        wait::{go_on, stopped},
     },
 };
 
@@ -33,13 +36,6 @@ const FIRST: Duration = Duration::from_secs(10);
 
 /// How often a wait for the client looks at the stop signal.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// Who asks, in the private data of a request: the number of the queue pair that the answer named,
-/// 4 bytes in network order, and its place, as many. A request of anyone else is refused.
-fn claim(peer: &VerbsEndpoint, lane: usize) -> [u8; 8] {
-    let number = peer.queue_pairs.get(lane).map_or(0, |end| end.number);
-    ((u64::from(number) << 32) | lane as u64).to_be_bytes()
-}
 
 /// Refuses what the connection manager cannot connect.
 pub(super) fn admit(service: Service) -> Result<(), TransportError> {
@@ -104,13 +100,14 @@ impl Pair {
     pub(super) fn connect_by_manager(
         &mut self,
         peer: &VerbsEndpoint,
+        key: &SliceKey,
         address: SocketAddr,
         stop: &StopSignal,
     ) -> Result<PeerRegions, TransportError> {
         self.admit_peer(peer)?;
         for lane in 0..self.lanes.len() {
             go_on(stop)?;
-            let claim = claim(peer, lane);
+            let claim = key.0.claim(lane as u64);
             match self.plan.verbs.service {
                 Service::Ud => self.ask_for(lane, &claim, address)?,
                 _ => self.connect_lane(lane, &claim, address)?,
@@ -165,17 +162,19 @@ pub struct ManagedResponder {
     pair: Pair,
     client: VerbsEndpoint,
     listener: Listener,
+    key: SliceKey,
 }
 
 impl ManagedResponder {
-    /// Listens for `client` at an address of the pair's device; returns it as well.
+    /// Listens for `client` at an address of the pair's device; returns it as well, and what the client must
+    /// show.
     ///
     /// # Errors
     /// The device has no address to listen at, or the client's memory does not fit.
     pub fn listen(
         mut pair: Pair,
         client: VerbsEndpoint,
-    ) -> Result<(Self, SocketAddr), TransportError> {
+    ) -> Result<(Self, SocketAddr, SliceKey), TransportError> {
         pair.admit_peer(&client)?;
         let (own, context) = (pair.port.manager_address()?, pair.port.context.clone());
         let backlog = u16::try_from(pair.lanes.len()).unwrap_or(u16::MAX);
@@ -188,14 +187,14 @@ impl ManagedResponder {
         };
         let listener = listener.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok((Self { pair, client, listener }, address))
+        let key = SliceKey::generate()?;
+        Ok((Self { pair, client, listener, key: key.clone() }, address, key))
     }
 
     /// Connects every queue pair of the client's.
     fn accept(&mut self, stop: &StopSignal) -> Result<(), TransportError> {
-        let own = self.pair.endpoint();
         for lane in 0..self.pair.lanes.len() {
-            let request = self.next_request(&claim(&own, lane), stop)?;
+            let request = self.next_request(lane as u64, stop)?;
             let options = &self.pair.options;
             let Some(Lane { queue_pair, .. }) = self.pair.lanes.get(lane) else { continue };
             if self.pair.plan.verbs.service == Service::Ud {
@@ -210,14 +209,16 @@ impl ManagedResponder {
         Ok(())
     }
 
-    fn next_request(&self, claim: &[u8], stop: &StopSignal) -> Result<Request, TransportError> {
+    fn next_request(&self, place: u64, stop: &StopSignal) -> Result<Request, TransportError> {
         let since = Instant::now();
         loop {
             if stop.is_given() {
                 return Err(stopped(stop));
             }
             match self.listener.next(LOOK) {
-                Ok(request) if request.private_data().starts_with(claim) => return Ok(request),
+                Ok(request) if self.key.0.is_claim(place, request.private_data()) => {
+                    return Ok(request);
+                }
                 Ok(stranger) => drop(stranger),
                 Err(Error::Cm(error @ CmError::TimedOut { .. })) if since.elapsed() > FIRST => {
                     return Err(failed(error));
@@ -244,7 +245,6 @@ impl Responder for ManagedResponder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::{QueuePairEnd, RegionEnd};
 
     fn addresses(list: &[&str]) -> Vec<SocketAddr> {
         list.iter().map(|text| SocketAddr::new(text.parse().unwrap(), 0)).collect()
@@ -261,24 +261,6 @@ mod tests {
         assert_eq!(chosen(Some("fd77:1::1")).as_deref(), Some("fd77:1::1"));
         assert_eq!(chosen(Some("10.77.1.9")), None);
         assert_eq!(chosen(Some("fe80::1")), None, "its scope means nothing elsewhere");
-    }
-
-    #[test]
-    fn a_claim_names_queue_pair_and_place() {
-        let endpoint = VerbsEndpoint {
-            queue_pairs: [7, 0x00ab_cdef]
-                .map(|number| QueuePairEnd { number, packet_sequence: 0 })
-                .to_vec(),
-            lid: 0,
-            gid: [0; 16],
-            path_mtu: 1024,
-            host: RegionEnd::default(),
-            messages: RegionEnd::default(),
-            memory: String::new(),
-            responder_resources: 0,
-        };
-        assert_eq!(claim(&endpoint, 1), [0, 0xab, 0xcd, 0xef, 0, 0, 0, 1]);
-        assert_ne!(claim(&endpoint, 0), claim(&endpoint, 1));
     }
 
     #[test]

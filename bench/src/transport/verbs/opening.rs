@@ -44,8 +44,8 @@ impl<I: VerbsInitiator> Opening for VerbsOpening<I> {
     fn connect(mut self, answer: &Answer) -> Result<I, TransportError> {
         let remote = match answer {
             Answer::Verbs(peer) => self.pair.connect(peer)?,
-            Answer::Managed { endpoint, address } => {
-                self.pair.connect_by_manager(endpoint, *address, &self.stop)?
+            Answer::Managed { endpoint, key, address } => {
+                self.pair.connect_by_manager(endpoint, key, *address, &self.stop)?
             }
             Answer::Tcp { .. } => {
                 return Err(failed(
