@@ -33,7 +33,10 @@ pub(crate) fn result(input: &[u8]) {
     let _ = (report::long(document), report::markdown(document), report::openmetrics(document));
     let _ = report::csv(document).expect("any document has rows");
     for gigabits in [false, true] {
-        let _ = report::perftest(document, PerftestColumns { gigabits, by_duration: gigabits });
+        let _ = report::perftest(
+            document,
+            PerftestColumns { gigabits, by_duration: gigabits, cpu_util: gigabits },
+        );
     }
     let written = serde_json::to_vec(document).expect("it was read");
     input::parse("again".to_owned(), &written).expect("what was read can be written and read");
