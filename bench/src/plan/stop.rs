@@ -39,6 +39,16 @@ impl Stop {
         }
     }
 
+    /// The share of thread `thread` out of `threads`: they measure at once, so messages are shared out and time is
+    /// not.
+    #[must_use]
+    pub fn beside(self, thread: u32, threads: u32) -> Self {
+        match self {
+            Self::Messages(_) => self.share(thread, threads),
+            Self::After(_) => self,
+        }
+    }
+
     /// Messages that one of `rounds` slices measures at the least.
     #[must_use]
     pub fn least_messages(self, rounds: u32) -> u64 {
@@ -69,5 +79,11 @@ mod tests {
             Stop::After(Duration::from_millis(200))
         );
         assert_eq!(Stop::default().least_messages(3) * 3, 21);
+    }
+
+    #[test]
+    fn threads_share_messages_and_have_all_of_the_time() {
+        assert_eq!(Stop::Messages(10).beside(1, 4), Stop::Messages(3));
+        assert_eq!(Stop::default().beside(1, 4), Stop::default());
     }
 }

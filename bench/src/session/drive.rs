@@ -104,7 +104,7 @@ fn drive_several<I: Initiator + Send, C: Clock + Sync>(
         let mut begun = Vec::new();
         let mut refused = None;
         for (initiator, index) in initiators.iter_mut().zip(0..) {
-            let stop = slice.task.stop.share(index, threads);
+            let stop = slice.task.stop.beside(index, threads);
             let task = Task { stop, ..slice.task };
             let measure = move || {
                 if !gate.opens() {
@@ -448,6 +448,15 @@ mod tests {
             assert_eq!(driven.loops.timed, 30);
             assert!(u128::from(driven.loops.elapsed) < DELAY.as_nanos(), "{:?}", driven.loops);
         }
+    }
+
+    #[test]
+    fn each_thread_measures_as_long_as_one_alone_would() {
+        const TIME: Duration = Duration::from_millis(60);
+        let mut slice = slice(Pattern::Rate, 1);
+        slice.task.stop = Stop::After(TIME);
+        let driven = drive(&TscClock::new(), &slice, initiators(9), || Ok(())).unwrap().0;
+        assert!(u128::from(driven.loops.elapsed) >= TIME.as_nanos(), "{:?}", driven.loops);
     }
 
     #[test]
