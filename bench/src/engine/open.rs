@@ -54,7 +54,8 @@ pub struct Borne {
     /// The most that were under way at once.
     pub most_in_flight: u64,
     /// Whether the load was too much: calls were given up, or the last one was held back, or what was
-    /// under way when the schedule ended took more than 5 % of it to end.
+    /// under way when the schedule ended took more than 5 % of it to end, or less than 90 % of the rate was
+    /// answered.
     pub overloaded: bool,
 }
 
@@ -81,6 +82,13 @@ impl Borne {
 /// The share of a schedule's length that its end may take, beyond the quickest call: what remains to be
 /// answered longer than that has piled up.
 const LONGEST_END: f64 = 0.05;
+
+/// The least share of the offered rate that is answered, where it is borne. The quickest call says nothing where all
+/// have piled up, as it is itself late then.
+const LEAST_ANSWERED: f64 = 0.9;
+
+/// The same of a schedule so short that its end says nothing.
+const LEAST_ANSWERED_OF_FEW: f64 = 0.5;
 
 /// An end that is shorter says nothing: a call may always be late by so much, in nanoseconds.
 const SHORT: u64 = 1_000_000;
@@ -155,8 +163,7 @@ pub fn measure_open<I: Initiator, C: Clock>(
         }
         let left = is_planned(submitted, due.next);
         if let (true, true, Stop::After(time)) = (is_over, left, task.stop) {
-            let all = (time.as_secs_f64() * offered.rate) as u64;
-            borne.given_up = all.saturating_sub(submitted).max(1);
+            borne.given_up = due.until(time.as_secs_f64() * 1e9).max(1);
         }
         let under_way = depth - free.len();
         borne.most_in_flight = borne.most_in_flight.max(under_way as u64);
@@ -195,9 +202,15 @@ pub fn measure_open<I: Initiator, C: Clock>(
     }
     let elapsed = clock.nanoseconds(start, end);
     let ending = answered_at.saturating_sub(last_due).saturating_sub(quickest);
+    let least = if answered_at.saturating_sub(due.end()) > SHORT {
+        LEAST_ANSWERED
+    } else {
+        LEAST_ANSWERED_OF_FEW
+    };
     borne.overloaded = borne.given_up > 0
         || last_held
-        || (ending > SHORT && ending as f64 > LONGEST_END * last_due as f64);
+        || (ending > SHORT && ending as f64 > LONGEST_END * last_due as f64)
+        || due.end() as f64 / (answered_at as f64) < least;
     Ok(OpenRecord { warm_up, timed: answered, elapsed, span: (start, end), borne })
 }
 
@@ -229,6 +242,16 @@ impl Schedule {
     /// When as many calls as were taken have had their time, if none begins after them.
     fn end(&self) -> u64 {
         self.next.saturating_sub((self.phase * self.gap) as u64)
+    }
+
+    /// Calls that are due before `time`, in nanoseconds: of random ones their mean.
+    fn until(&self, time: f64) -> u64 {
+        let left = match &self.random {
+            None => time / self.gap - self.index,
+            Some((_, next)) => (time - next) / self.gap,
+        };
+        // What is due at that time is not before it, whatever a division leaves.
+        (left - 1e-6).ceil() as u64
     }
 
     fn advance(&mut self) {
@@ -271,6 +294,19 @@ mod tests {
             times(3.0, Arrivals::Constant, 0.0, 3_000_001).pop(),
             Some(1_000_000_000_000_000)
         );
+    }
+
+    #[test]
+    fn what_is_left_of_a_schedule_is_shared_by_the_threads_without_a_remainder() {
+        for (all, threads) in [(600, 4), (30_000, 3), (7, 2), (10, 7)] {
+            let left = |thread: u32| {
+                let (rate, phase) = (f64::from(all), f64::from(thread));
+                let (rate, phase) = (rate / f64::from(threads), phase / f64::from(threads));
+                let arrivals = Arrivals::Constant;
+                Schedule::new(Offered { rate, arrivals, phase, seed: 7 }).until(1e9)
+            };
+            assert_eq!((0..threads).map(left).sum::<u64>(), u64::from(all as u32));
+        }
     }
 
     #[test]

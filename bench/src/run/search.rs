@@ -6,8 +6,11 @@
 //! rounds as any other.
 
 use crate::{
-    plan::{Axis, Cell, KneeFigure, KneeRule, MOST_CALLS_PER_SECOND, Pattern, Plan, Value},
-    report::{CellRecord, KneeRecord, Latency, Status},
+    plan::{
+        Arrivals, Axis, Cell, KneeFigure, KneeRule, LEAST_MESSAGES, MOST_CALLS_PER_SECOND, Pattern,
+        Plan, Value,
+    },
+    report::{CellRecord, KneeRecord, Latency, LoadRecord, Status},
 };
 
 /// Shares of the capacity that are offered first: so many, evenly apart, up to all of it.
@@ -22,6 +25,9 @@ pub(super) const MOST_RATES: usize = SHARES as usize + 2 * LOOKS;
 /// Two rates that differ by less are the same: the rounds of a steady machine differ by as much.
 const APART: f64 = 0.02;
 
+/// The least share of a rate that is answered where it is borne.
+const LEAST_ANSWERED: f64 = 0.9;
+
 /// By how much more is offered where all that was offered is borne.
 const STEP_UP: f64 = 1.25;
 
@@ -30,7 +36,8 @@ const STEP_UP: f64 = 1.25;
 pub(super) struct Found {
     /// Calls a second that were offered.
     pub(super) rate: u64,
-    /// Whether they were borne in most rounds: what stood still once says nothing of the load.
+    /// Whether they were borne in most rounds (what stood still once says nothing of the load), and answered at
+    /// that rate.
     pub(super) sustained: bool,
     /// The figure that the rule is of, in nanoseconds, where there are calls enough for it.
     pub(super) time: Option<f64>,
@@ -211,12 +218,15 @@ impl Curve {
         Some(cell.throughput.as_ref()?.messages_per_s)
     }
 
+    /// What its rates showed, but for those of which too few calls were made to tell.
     fn found(&self, cells: &[CellRecord], figure: KneeFigure) -> Vec<Found> {
         let of = |&place: &usize| {
             let cell = cells.get(place)?;
-            let (_, latency) = (cell.load.as_ref()?, cell.latency.as_ref()?);
+            let (load, latency) = (cell.load.as_ref()?, cell.latency.as_ref()?);
             let time = time(latency, figure);
-            Some(Found { rate: rate(cell)?, sustained: cell.is_borne(), time })
+            let sustained = cell.is_borne() && is_answered(load, latency.samples);
+            let is_known = latency.samples >= LEAST_MESSAGES;
+            is_known.then_some(Found { rate: rate(cell)?, sustained, time })
         };
         self.rates.iter().filter_map(of).collect()
     }
@@ -239,7 +249,9 @@ impl Curve {
                  not steady; repeat on a quiet one, or give a longer -D"
             )),
             (None, _) => Some("its closed loop has no figures".to_owned()),
-            (_, None) if found.is_empty() => Some("no rate was measured".to_owned()),
+            (_, None) if found.is_empty() => Some(format!(
+                "no rate was measured with {LEAST_MESSAGES} calls or more: give more of them with -n, or a longer -D"
+            )),
             (_, None) if sustained.is_none() => Some("no rate was sustained".to_owned()),
             (_, None) => Some(format!(
                 "too few calls for a {} at any rate: give a longer -D, or another figure with --knee",
@@ -272,6 +284,17 @@ impl Curve {
     }
 }
 
+/// Whether as many of `calls` were answered in their time as were offered, as far as chance allows.
+fn is_answered(load: &LoadRecord, calls: u64) -> bool {
+    // The number of random arrivals in a given time varies by its root.
+    let chance = match load.arrivals {
+        Arrivals::Constant => 0.0,
+        Arrivals::Poisson => 3.0 / (calls as f64).sqrt(),
+    };
+    load.achieved_per_s
+        .is_some_and(|achieved| achieved >= (LEAST_ANSWERED - chance) * load.offered_per_s)
+}
+
 fn time(latency: &Latency, figure: KneeFigure) -> Option<f64> {
     match figure {
         KneeFigure::P50 => latency.p50,
@@ -283,6 +306,11 @@ fn time(latency: &Latency, figure: KneeFigure) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        report::{LatencyKind, RoundRecord},
+        run::{figures::latency, tally::unmeasured},
+        stats::Histogram,
+    };
 
     const RULE: fn() -> KneeRule = KneeRule::default;
 
@@ -342,6 +370,40 @@ mod tests {
         let curve = found(&[(10, false, 5.0), (20, false, 5.0)]);
         assert_eq!(Reading::of(&curve, RULE()).next(&curve), [5]);
         assert_eq!(Reading::of(&[], RULE()).next(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn a_rate_of_which_a_tenth_is_answered_is_not_sustained_and_a_handful_of_calls_says_nothing() {
+        let cell = Cell::new("tcp@lo".parse().unwrap(), Pattern::Calls, 64);
+        let curve = Curve { cell: cell.clone(), capacity: 0, rates: vec![1] };
+        let found = |calls, achieved, arrivals| {
+            let mut record = unmeasured(&cell, "not yet");
+            record.variant = record.variant.with(Axis::Rate, Value::Number(1000));
+            record.load = Some(LoadRecord {
+                arrivals,
+                offered_per_s: 1000.0,
+                achieved_per_s: Some(achieved),
+                bound: 8,
+                most_in_flight: 1,
+                held_back: 0,
+                given_up: 0,
+                sustained: true,
+                rounds_not_sustained: 0,
+            });
+            let mut times = Histogram::new();
+            (0..calls).for_each(|_| times.record(100));
+            record.latency = latency(&times, LatencyKind::RoundTrip, &[]);
+            let round = |round| RoundRecord { round, messages: 1, elapsed_ns: 1, p50: None };
+            record.rounds = (0..3).map(round).collect();
+            let found = curve.found(&[unmeasured(&cell, "not yet"), record], KneeFigure::Mean);
+            found.first().map(|found| found.sustained)
+        };
+        let constant = Arrivals::Constant;
+        assert_eq!(found(1000, 960.0, constant), Some(true));
+        assert_eq!(found(1000, 100.0, constant), Some(false));
+        assert_eq!(found(19, 1000.0, constant), None);
+        assert_eq!(found(100, 700.0, constant), Some(false));
+        assert_eq!(found(100, 700.0, Arrivals::Poisson), Some(true));
     }
 
     #[test]

@@ -125,6 +125,24 @@ fn a_load_that_is_too_much_is_given_up_and_said_so() {
     assert!(record.borne.overloaded, "{record:?}");
 }
 
+/// Nothing is answered while calls are offered, and then all of them at once: the quickest is as late as the
+/// last, and yet a fifth of the rate was answered.
+#[test]
+fn a_rate_that_is_not_achieved_is_not_borne_however_evenly_late_its_calls_are() {
+    for (calls, rate, stall) in [(1000, 5_000.0, SECOND), (5, 50_000.0, 500_000)] {
+        let clock = VirtualClock::default();
+        // From the end of the warm-up.
+        let mut server = one_by_one(&clock, 4096, 1_000, (SECOND, SECOND + stall));
+        let (task, load) = (task(Stop::Messages(calls)), offered(rate, Arrivals::Constant));
+        let warm = || clock.advance(SECOND);
+        let mut times = Histogram::new();
+        let record = measure_open(&mut server, &clock, &task, load, &mut times, warm).unwrap();
+        let achieved = record.timed as f64 * 1e9 / record.elapsed as f64;
+        assert!(achieved < 0.25 * rate && record.borne.held_back == 0, "{record:?}");
+        assert!(record.borne.overloaded, "{record:?}");
+    }
+}
+
 #[test]
 fn a_load_that_is_borne_takes_its_time_and_its_number() {
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
