@@ -87,7 +87,7 @@ pub(super) fn failed(cell: &CellRecord, depth: Option<u64>, line: Option<f64>) -
 
 fn closed_loop(cell: &CellRecord, depth: u64) -> Option<ClosedLoop> {
     let latency = cell.latency.as_ref()?;
-    let operations: u64 = cell.rounds.iter().map(|round| round.messages).sum();
+    let operations = cell.rounds.iter().map(|round| round.messages).fold(0, u64::saturating_add);
     let elapsed = cell.rounds.iter().map(|round| round.elapsed_ns as f64 / 1e9).sum::<f64>();
     // What was lost has no time of its own.
     let is_whole = latency.samples == operations && cell.loss.is_none_or(|loss| loss.lost == 0);
@@ -164,8 +164,9 @@ mod tests {
     use super::*;
     use crate::{
         plan::Cell,
-        report::{RoundRecord, Throughput},
-        run::tally::unmeasured,
+        report::{CellSettings, LatencyKind, RoundRecord, Throughput},
+        run::{figures::latency, tally::unmeasured},
+        stats::Histogram,
     };
 
     /// 10,000 calls a second of 1.5 ms each are 15 under way.
@@ -213,6 +214,27 @@ mod tests {
         cell.failed_checks = told;
         let warning = failures(&[cell.clone(), cell]).unwrap();
         assert!(warning.starts_with("2 of 2 cells fail a check"), "{warning}");
+    }
+
+    /// A document may come from anywhere.
+    #[test]
+    fn rounds_as_large_as_a_number_can_be_add_up() {
+        let mut cell = pushed(Pattern::Calls, 1e6);
+        for round in &mut cell.rounds {
+            (round.messages, round.elapsed_ns) = (u64::MAX, u64::MAX);
+        }
+        let mut times = Histogram::new();
+        times.record(1000);
+        cell.latency = latency(&times, LatencyKind::RoundTrip, &[]);
+        cell.settings = Some(CellSettings {
+            depth: Some(1),
+            warm_up_messages: u64::MAX,
+            messages: u64::MAX,
+            waits: None,
+            transport: std::collections::BTreeMap::new(),
+        });
+        assert_eq!(failed(&cell, Some(1), None), Vec::<String>::new());
+        assert!(cell.a_second(1).is_some_and(f64::is_finite));
     }
 
     fn pushed(pattern: Pattern, bytes_per_s: f64) -> CellRecord {

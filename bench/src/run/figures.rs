@@ -71,19 +71,20 @@ pub(super) fn latency(
     })
 }
 
-/// What two rounds moved together.
+/// What two rounds moved together. A server may say anything of its side.
 pub(super) fn sum(one: Counters, other: Counters) -> Counters {
-    let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+    let add = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
     let mut rdma = one.rdma;
     for (name, moved) in other.rdma {
-        *rdma.entry(name).or_default() += moved;
+        let all: &mut u64 = rdma.entry(name).or_default();
+        *all = all.saturating_add(moved);
     }
     let proof = match (one.proof, other.proof) {
         (Some(one), Some(other)) => Some(Proof {
             // Holds only if it held every time; a failure would have failed the cell.
             holds: one.holds.zip(other.holds).map(|(one, other)| one && other),
-            payload_tx_bytes: one.payload_tx_bytes + other.payload_tx_bytes,
-            payload_rx_bytes: one.payload_rx_bytes + other.payload_rx_bytes,
+            payload_tx_bytes: one.payload_tx_bytes.saturating_add(other.payload_tx_bytes),
+            payload_rx_bytes: one.payload_rx_bytes.saturating_add(other.payload_rx_bytes),
             text: format!("{LAST_ROUND}{}", other.text),
         }),
         _ => None,

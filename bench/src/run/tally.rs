@@ -294,18 +294,18 @@ fn add_costs(record: &mut CellRecord, slice: SliceRecord) {
     });
     let before = record.payload.map_or((0, 0), |all| (all.verified_messages, all.corrupt_messages));
     record.payload = Some(PayloadCheck {
-        verified_messages: before.0 + slice.payload.verified_messages,
-        corrupt_messages: before.1 + slice.payload.corrupt_messages,
+        verified_messages: before.0.saturating_add(slice.payload.verified_messages),
+        corrupt_messages: before.1.saturating_add(slice.payload.corrupt_messages),
     });
 }
 
-/// The processor time of two rounds; shares are of all of them, and made anew.
+/// The processor time of two rounds, of which a server may say anything; shares are of all of them, and made anew.
 fn both_rounds(one: &CpuCost, other: &CpuCost) -> CpuCost {
-    let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+    let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
     let uses = |one: Option<CpuUse>, other: Option<CpuUse>| Some(one?.and(other?));
     CpuCost {
-        client_ns: one.client_ns + other.client_ns,
-        server_ns: one.server_ns + other.server_ns,
+        client_ns: one.client_ns.saturating_add(other.client_ns),
+        server_ns: one.server_ns.saturating_add(other.server_ns),
         client_waiting_ns: sum(one.client_waiting_ns, other.client_waiting_ns),
         server_waiting_ns: sum(one.server_waiting_ns, other.server_waiting_ns),
         client: uses(one.client, other.client),

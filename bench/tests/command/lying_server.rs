@@ -299,6 +299,33 @@ fn absurd_connections_harm_nothing() {
     }
 }
 
+/// So are costs and counters: their sums over rounds are as large as a number can be.
+#[test]
+fn absurd_costs_harm_nothing() {
+    let absurd: fn(&mut Value) = |observed| {
+        let usage = json!({ "user_ns": u64::MAX, "system_ns": u64::MAX,
+                            "voluntary_switches": u64::MAX, "involuntary_switches": u64::MAX });
+        for (name, most) in [("cpu_ns", json!(u64::MAX)), ("cpu_use", usage)] {
+            observed[name] = most;
+        }
+        observed["waiting_ns"] = u64::MAX.into();
+        observed["received"]["verified"] = u64::MAX.into();
+        for name in ["interface_tx_bytes", "interface_rx_bytes"] {
+            observed["counters"][name] = u64::MAX.into();
+        }
+        observed["counters"]["rdma"] = json!({ "rxe0/1/rcvd_pkts": u64::MAX });
+        observed["counters"]["proof"]["payload_tx_bytes"] = u64::MAX.into();
+    };
+    let lies = Lies { observed: Some(absurd), ..Lies::default() };
+    let options = "--pattern latency --rounds 3 --timeout 3s";
+    let command = client(server(lies), options).replace("--rounds 1", "");
+    // Nor is it a document whose figures agree.
+    let document: Value = serde_json::from_str(&run(&command).quietly(0).stdout).unwrap();
+    let cell = &document["cells"][0];
+    assert_eq!(cell["cpu"]["server_ns"], u64::MAX, "{cell}");
+    assert_eq!(cell["peer_counters"]["interface_tx_bytes"], u64::MAX, "{cell}");
+}
+
 #[test]
 fn an_echo_that_stops_short_ends_in_time() {
     let half: fn(&mut Vec<u8>) = |echo| echo.truncate(SIZE / 2);

@@ -124,11 +124,12 @@ impl CellRecord {
     #[must_use]
     pub fn a_second(&self, counted: u64) -> Option<f64> {
         let settings = self.settings.as_ref()?;
-        let operations = (settings.messages + settings.warm_up_messages) as f64;
-        let timed: u64 = self.rounds.iter().map(|round| round.messages).sum();
-        let elapsed: u64 = self.rounds.iter().map(|round| round.elapsed_ns).sum();
-        (operations > 0.0 && elapsed > 0)
-            .then(|| counted as f64 / operations * timed as f64 * 1e9 / elapsed as f64)
+        // A document may come from anywhere, and hold any number.
+        let operations = settings.messages as f64 + settings.warm_up_messages as f64;
+        let timed: f64 = self.rounds.iter().map(|round| round.messages as f64).sum();
+        let elapsed: f64 = self.rounds.iter().map(|round| round.elapsed_ns as f64).sum();
+        (operations > 0.0 && elapsed > 0.0)
+            .then(|| counted as f64 / operations * timed * 1e9 / elapsed)
     }
 
     /// How narrowly its figure is known: half of the width of the median's wider interval, or without a latency
