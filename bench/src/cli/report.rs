@@ -1,6 +1,10 @@
 //! `fabricbench report`.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
 
 use clap::{
     Args,
@@ -46,9 +50,17 @@ pub(super) struct ReportArguments {
 /// Writes the page, and figures if they are asked for.
 ///
 /// # Errors
-/// A file is no result, or there is no place for the page.
+/// A file is no result, or there is no place for the page but that of a result.
 pub(super) fn report(arguments: &ReportArguments) -> Result<Exit, Failure> {
     let read = |path: &PathBuf| Source::read(path).map_err(Failure::error);
+    if let Some(result) = arguments.results.iter().find(|result| is_same(result, &arguments.output))
+    {
+        return Err(Failure::Usage(format!(
+            "-o {}: the page would take the place of the result {}; choose another place",
+            arguments.output.display(),
+            result.display()
+        )));
+    }
     let mut sources = arguments.results.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     tell_apart(&mut sources);
     let options = Options {
@@ -60,7 +72,7 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<Exit, Failure> {
     let file = file.map_err(Failure::error)?;
     file.finish_as(drawn.page.as_bytes()).map_err(Failure::error)?;
     if let Some(folder) = &arguments.svg {
-        let failed = |path: &std::path::Path, error: std::io::Error| {
+        let failed = |path: &Path, error: std::io::Error| {
             let path = path.display();
             Failure::Error(format!(
                 "cannot write to {path}: {error}; choose another folder with --svg"
@@ -77,4 +89,13 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<Exit, Failure> {
         say(format_args!("{path}: a page with {figures} figures"));
     }
     Ok(Exit::Complete)
+}
+
+/// Whether both are names of one file that holds what it was given.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    place(one).is_some_and(|one| Some(one) == place(other))
 }

@@ -75,17 +75,26 @@ struct Header {
 /// [`InputError`].
 pub fn read(path: &Path) -> Result<Input, InputError> {
     let file = path.display().to_string();
-    let failed = |source| InputError::Read { file: path.display().to_string(), source };
-    let mut text = Vec::new();
-    // One more, to tell it from a longer one.
-    let length = File::open(path)
-        .and_then(|opened| opened.take(LARGEST_RESULT + 1).read_to_end(&mut text))
-        .map_err(failed)?;
-    if length as u64 > LARGEST_RESULT {
-        let reason = format!("it has more than {LARGEST_RESULT} bytes");
-        return Err(InputError::NoResult { file, reason });
+    match content(path) {
+        Ok(text) => parse(file, &text),
+        Err(source) => Err(InputError::Read { file, source }),
     }
-    parse(file, &text)
+}
+
+/// What is in `path`.
+///
+/// # Errors
+/// It cannot be read, or is larger than any result.
+pub fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let too_large = || io::Error::other(format!("it has more than {LARGEST_RESULT} bytes"));
+    let opened = File::open(path)?;
+    if opened.metadata()?.len() > LARGEST_RESULT {
+        return Err(too_large());
+    }
+    let mut text = Vec::new();
+    // One more, to tell it from a longer one: of a device or a pipe nothing tells before.
+    let length = opened.take(LARGEST_RESULT + 1).read_to_end(&mut text)?;
+    if length as u64 > LARGEST_RESULT { Err(too_large()) } else { Ok(text) }
 }
 
 /// Reads the result `text` of the file of that name.

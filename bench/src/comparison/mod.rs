@@ -22,7 +22,7 @@ pub use cell::{CellComparison, CellName, Outcome};
 pub use comparable::{Difference, Severity};
 pub use figure::{Basis, Figure, Finding};
 pub use gate::{Gate, GateError, GateOutcome, GateVerdict};
-pub use input::{Input, InputError, LARGEST_RESULT, read};
+pub use input::{Input, InputError, LARGEST_RESULT, content, read};
 pub use json::{COMPARISON_SCHEMA, json};
 pub use markdown::markdown;
 pub use metric::Metric;

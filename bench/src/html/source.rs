@@ -1,14 +1,17 @@
 //! Result documents as they are read.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::report::{Document, SCHEMA};
+use crate::{
+    comparison::content,
+    report::{Document, SCHEMA},
+};
 
 /// Why a file is no source of a report.
 #[derive(Debug, Error)]
@@ -21,6 +24,9 @@ pub enum SourceError {
         /// What the system said.
         source: io::Error,
     },
+    /// Nothing is in it.
+    #[error("{0} is empty: the run that was to write it ended before it measured anything")]
+    Empty(String),
     /// It is of another version, or of another program.
     #[error("{path} is no result: its `schema` is `{schema}`, and {SCHEMA} is what can be read")]
     Schema {
@@ -67,7 +73,7 @@ impl Source {
     /// # Errors
     /// [`SourceError`].
     pub fn read(path: &Path) -> Result<Self, SourceError> {
-        match fs::read(path) {
+        match content(path) {
             Ok(bytes) => Self::of(path, bytes),
             Err(source) => Err(SourceError::Read { path: path.display().to_string(), source }),
         }
@@ -76,6 +82,9 @@ impl Source {
     /// The result whose file `path` holds `bytes`.
     pub(super) fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, SourceError> {
         let shown = path.display().to_string();
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Err(SourceError::Empty(shown));
+        }
         let content = |source| SourceError::Content { path: shown.clone(), source };
         let document = match serde_json::from_slice(&bytes) {
             Ok(document) => document,

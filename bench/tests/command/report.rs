@@ -258,7 +258,7 @@ fn what_is_no_result_is_named_with_the_reason() {
     let mut older: Value = serde_json::from_slice(&fs::read(&good).unwrap()).unwrap();
     older["schema"] = "fabricbench/2".into();
     for (content, words) in [
-        (String::new(), ["bad.json", "EOF"]),
+        (String::new(), ["bad.json", "empty"]),
         ("[]".to_owned(), ["bad.json", "invalid"]),
         ("{}".to_owned(), ["bad.json", "missing field"]),
         ("{\"schema\": \"other/7\"}".to_owned(), ["bad.json", "other/7"]),
@@ -275,6 +275,28 @@ fn what_is_no_result_is_named_with_the_reason() {
     run(&nowhere).failed(1, &["/proc/none/report.html", "--output"]);
     let nowhere = format!("--svg {}", good.join("x").display());
     folder.report(&[&good], &nowhere).failed(1, &["good.json/x", "--svg"]);
+}
+
+#[test]
+fn a_page_takes_the_place_of_no_result() {
+    let folder = Folder::new();
+    let result = folder.write("r.json", "{}");
+    std::os::unix::fs::symlink("r.json", folder.at("link.json")).unwrap();
+    for place in ["r.json", "link.json"] {
+        let command = format!("report {} -o {}", result.display(), folder.at(place).display());
+        run(&command).failed(2, &["take the place of the result"]);
+    }
+    assert_eq!(fs::read_to_string(result).unwrap(), "{}");
+}
+
+/// A file of 2 GiB, of which nothing is read.
+#[test]
+fn what_is_larger_than_any_result_is_refused() {
+    let folder = Folder::new();
+    let large = folder.write("large.json", "");
+    folder.report(&[&large], "").failed(1, &["large.json is empty", "before it measured"]);
+    fs::OpenOptions::new().write(true).open(&large).unwrap().set_len(2 << 30).unwrap();
+    folder.report(&[&large], "").failed(1, &["large.json", "more than 1073741824 bytes"]);
 }
 
 #[test]
