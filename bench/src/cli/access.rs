@@ -3,13 +3,14 @@
 use std::{
     env,
     ffi::OsString,
-    fs::File,
+    fs::OpenOptions,
     io::{self, Read},
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
 use clap::Args;
+use rustix::fs::OFlags;
 
 use super::{Failure, say};
 use crate::control::{LONGEST_TOKEN, SHORTEST_TOKEN, Token};
@@ -35,19 +36,24 @@ impl AccessOptions {
         self.insecure
     }
 
-    /// The token that there is: of the file that was named, of the variable, of the usual file.
+    /// The token that there is: of the file that was named, of the variable, of the usual file. Who listens on
+    /// loopback or asks a server there (`local`) may do without: a usual file that cannot be read is nothing to it.
     ///
     /// # Errors
     /// It cannot be read, or is no token.
-    pub(super) fn token(&self) -> Result<Option<Token>, Failure> {
+    pub(super) fn token(&self, local: bool) -> Result<Option<Token>, Failure> {
         if self.insecure {
             return Ok(None);
         }
-        if let Some(path) = &self.token_file {
-            return from_file(path).map(Some).map_err(|why| Failure::Error(refused(path, &why)));
+        if let Some(token) = self.of_named_file()? {
+            return Ok(Some(token));
         }
         if let Some(text) = env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
-            let text = text.to_str().unwrap_or_default();
+            let Some(text) = text.to_str() else {
+                return Err(Failure::Error(format!(
+                    "what {VARIABLE} holds is no token: it is no text"
+                )));
+            };
             return Token::parse(text).map(Some).map_err(|error| {
                 Failure::Error(format!("what {VARIABLE} holds is no token: {error}"))
             });
@@ -55,9 +61,25 @@ impl AccessOptions {
         let Some(path) = usual_file() else { return Ok(None) };
         match from_file(&path) {
             Ok(token) => Ok(Some(token)),
-            Err(Unusable::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(why) => Err(Failure::Error(refused(&path, &why))),
+            Err(Unusable::Io(error)) if local || error.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            Err(why) => Err(Failure::Error(format!(
+                "{}; nobody named this file, where a token is looked for: --token-file names another, \
+                 --insecure does without",
+                refused(&path, &why)
+            ))),
         }
+    }
+
+    /// The token of the file that was named, if one was.
+    ///
+    /// # Errors
+    /// It cannot be read, or holds no token.
+    pub(super) fn of_named_file(&self) -> Result<Option<Token>, Failure> {
+        let token =
+            |path: &PathBuf| from_file(path).map_err(|why| Failure::Error(refused(path, &why)));
+        self.token_file.as_ref().map(token).transpose()
     }
 
     /// The same for a command of ours.
@@ -75,6 +97,8 @@ impl AccessOptions {
 
 enum Unusable {
     Io(io::Error),
+    /// A directory, a device or a pipe.
+    NoFile,
     Token(crate::control::TokenError),
 }
 
@@ -85,14 +109,26 @@ fn refused(path: &Path, why: &Unusable) -> String {
             "cannot read the token file {path}: {error}; it holds one line of {SHORTEST_TOKEN} characters or more, \
              as `openssl rand -hex 16` makes"
         ),
+        Unusable::NoFile => format!(
+            "the token file {path} is no regular file; it holds one line of {SHORTEST_TOKEN} characters or more, as \
+             `openssl rand -hex 16` makes"
+        ),
         Unusable::Token(error) => format!("the token file {path} holds no token: {error}"),
     }
 }
 
 fn from_file(path: &Path) -> Result<Token, Unusable> {
-    let file = File::open(path).map_err(Unusable::Io)?;
-    let mode = file.metadata().map_err(Unusable::Io)?.permissions().mode();
-    if mode & 0o007 != 0 {
+    // A pipe that nobody writes to would hold us in the kernel for ever, deaf to signals.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .map_err(Unusable::Io)?;
+    let metadata = file.metadata().map_err(Unusable::Io)?;
+    if !metadata.is_file() {
+        return Err(Unusable::NoFile);
+    }
+    if metadata.permissions().mode() & 0o007 != 0 {
         say(format_args!(
             "warning: the token file {0} is open to all users; chmod 600 {0}",
             path.display()

@@ -124,6 +124,43 @@ fn a_token_may_be_in_a_file() {
 }
 
 /// Neither the list of processes, nor a log, nor a result has it.
+/// A pipe would hold whoever reads it until somebody writes to it.
+#[test]
+fn what_is_no_regular_file_holds_no_token_and_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("token");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    for place in [&*pipe, folder.path(), std::path::Path::new("/dev/null")] {
+        let place = place.display();
+        for command in [
+            format!("run 127.0.0.1:1 {SHORT} --token-file {place}"),
+            format!("run {SHORT} --token-file {place}"),
+        ] {
+            let ended = Running::start(&mut fabricbench(&command)).end();
+            let ended = ended.one_line(&["no regular file"]);
+            assert!(!ended.stderr.contains("chmod"), "{ended:?}");
+        }
+    }
+    // Where nobody named it, it is nothing to who needs none.
+    let by_default = |command: &str| {
+        let mut command = fabricbench(command);
+        command.env("FABRICBENCH_TOKEN", "").env("XDG_CONFIG_HOME", folder.path().join("token"));
+        command
+    };
+    fs::remove_file(&pipe).unwrap();
+    fs::write(&pipe, "not a directory").unwrap();
+    let server = Server::by(&mut by_default("serve --port 0 --listen 127.0.0.1"));
+    let run = format!("run 127.0.0.1:{} {SHORT}", server.address.port());
+    Running::start(&mut by_default(&run)).end().quietly(0);
+    let words = &["Not a directory", "nobody named this file", "--insecure"];
+    Running::start(&mut by_default("serve --port 0")).end().failed(1, words);
+    let mut command = fabricbench("serve --port 0");
+    let no_text = std::os::unix::ffi::OsStrExt::from_bytes(&[0xff; 20]);
+    let no_text: &std::ffi::OsStr = no_text;
+    Running::start(command.env("FABRICBENCH_TOKEN", no_text)).end().failed(1, &["it is no text"]);
+}
+
 #[test]
 fn a_token_is_seen_nowhere() {
     let server = Server::start();

@@ -1,6 +1,7 @@
 //! The server of a run, and what a run knows once it has one.
 
 use std::{
+    net::IpAddr,
     thread,
     time::{Duration, Instant},
 };
@@ -26,9 +27,13 @@ pub(in crate::cli) fn connect(
     let (host, port, token, server) = match &arguments.host {
         Some(text) => {
             let (host, port) = parse_host(text, arguments.port).map_err(Failure::Usage)?;
-            (host, port, arguments.access.token()?, None)
+            let local = host == "localhost"
+                || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+            (host, port, arguments.access.token(local)?, None)
         }
         None => {
+            // Of no use to a server of our own, which makes one; but a wrong name is told.
+            arguments.access.of_named_file()?;
             let server = LocalServer::start()?;
             let (address, token) = (server.address, server.token.clone());
             (address.ip().to_string(), address.port(), Some(token), Some(server))

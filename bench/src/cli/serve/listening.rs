@@ -12,15 +12,15 @@ use crate::control::{Guard, ServeError, Server, Token};
 /// # Errors
 /// The address is not to be had; the token cannot be read.
 pub(super) fn bind(arguments: &ServeArguments) -> Result<(Server, Option<Token>), Failure> {
-    let given = arguments.access.token()?;
     let inherited = inherited()?;
     let address = match &inherited {
         Some(listener) => listener.local_addr().ok().map(|address| address.ip()),
         None => arguments.listen,
     };
     // Who reaches a loopback address can as well run it.
-    let none = arguments.access.is_insecure()
-        || given.is_none() && address.is_some_and(|address| address.is_loopback());
+    let local = address.is_some_and(|address| address.is_loopback());
+    let given = arguments.access.token(local)?;
+    let none = arguments.access.is_insecure() || given.is_none() && local;
     let made = match none || given.is_some() {
         true => None,
         false if arguments.log == LogFormat::Json => {
