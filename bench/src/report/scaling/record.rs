@@ -37,7 +37,7 @@ pub struct Question {
     /// Parameter servers and workers, where there are any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub roles: Option<Roles>,
-    /// The load of an open loop, where it was varied.
+    /// The load, where it was varied: rate and arrivals of an open loop, pauses of a closed one.
     #[serde(skip_serializing_if = "Variant::is_empty", default)]
     pub load: Variant,
 }

@@ -74,7 +74,7 @@ fn is_of_size(cell: &CellRecord) -> bool {
 
 /// Whether an axis is of what is asked, not of how it is answered.
 fn is_load(axis: Axis) -> bool {
-    matches!(axis, Axis::Rate | Axis::Arrivals)
+    matches!(axis, Axis::Rate | Axis::Arrivals | Axis::Think)
 }
 
 fn variant(cell: &CellRecord, wanted: impl Fn(Axis) -> bool) -> Variant {

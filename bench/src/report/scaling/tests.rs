@@ -99,6 +99,24 @@ fn who_passes_whom_is_told_with_the_size_and_both_figures() {
     );
 }
 
+/// Who pauses answers another question, and is no slower for it.
+#[test]
+fn pauses_are_of_the_question_and_no_contender() {
+    let pausing = |pause: Option<&str>, times: &[f64]| {
+        let mut cell = cell("tcp@loopback", "latency", 64, times);
+        if let Some(pause) = pause {
+            cell["variant"] = json!({"think": pause});
+        }
+        cell
+    };
+    let times = [5e3, 5.1e3, 5.05e3];
+    let cells = vec![pausing(None, &times), pausing(Some("50us"), &[9e3, 9.1e3, 9.05e3])];
+    let document = document(cells);
+    let contests = series::contests(&document);
+    assert_eq!(contests.len(), 2, "{contests:?}");
+    assert!(contests.iter().all(|contest| contest.series.len() == 1), "{contests:?}");
+}
+
 #[test]
 fn a_rate_is_told_in_its_own_unit_and_one_who_is_always_ahead_in_one_line() {
     let document = made("bandwidth", [("tcp@loopback", quick_start), ("grpc@loopback", slow)]);

@@ -165,7 +165,7 @@ pub(super) fn name(question: &Question) -> String {
     if let Some(Roles { servers, workers }) = roles.filter(|&roles| roles != Roles::default()) {
         name.push_str(&format!(" {workers} to {servers}"));
     }
-    for axis in [Axis::Rate, Axis::Arrivals] {
+    for axis in [Axis::Rate, Axis::Arrivals, Axis::Think] {
         if let Some(value) = load.get(axis) {
             name.push_str(&format!(" {axis}={value}"));
         }
