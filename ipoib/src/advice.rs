@@ -8,6 +8,7 @@ use std::fmt;
 use crate::interface::{Backing, Interface, Ipoib, Kind, Mode};
 use crate::offloads::{Offloads, Switch};
 use crate::setup::{Interrupt, Setup};
+use crate::shell::word;
 
 mod window;
 
@@ -109,6 +110,8 @@ fn of(
 /// Documentation/infiniband/ipoib.rst, "Datagram vs Connected modes".
 fn mode_and_mtu(interface: &Interface, ipoib: &Ipoib) -> Option<Advice> {
     let Interface { name, mtu, .. } = interface;
+    let file = word(&format!("/sys/class/net/{name}/mode"));
+    let name = word(name);
     match (ipoib.mode, ipoib.connected_possible) {
         (Some(Mode::Connected), _) if *mtu < CONNECTED_MTU => Some(of(
             interface,
@@ -123,7 +126,7 @@ fn mode_and_mtu(interface: &Interface, ipoib: &Ipoib) -> Option<Advice> {
             format!("datagram mode with an MTU of {mtu}"),
             "connected mode is possible, and often faster for large messages",
             format!(
-                "echo connected > /sys/class/net/{name}/mode && ip link set {name} mtu \
+                "echo connected > {file} && ip link set {name} mtu \
                  {CONNECTED_MTU}, on both hosts"
             ),
         )),
@@ -185,7 +188,7 @@ fn off(interface: &Interface, offloads: &Offloads) -> Vec<Advice> {
     .filter(|(switch, .., software)| *switch == Switch::Off && (*software || !is_connected))
     .map(|(_, option, name, why, _)| {
         let name = format!("{name} is off");
-        let mend = format!("ethtool -K {} {option} on", interface.name);
+        let mend = format!("ethtool -K {} {option} on", word(&interface.name));
         of(interface, Cause::Offload, name, why, mend)
     })
     .collect()
@@ -206,9 +209,9 @@ fn one_queue(interface: &Interface, setup: &Setup) -> Option<Advice> {
         "one receive queue, whose packets are not spread over processors (RPS is off)".to_owned(),
         "one processor takes what arrives on all connections",
         format!(
-            "echo {} > /sys/class/net/{}/queues/rx-0/rps_cpus (processors {})",
+            "echo {} > {} (processors {})",
             setup.near.mask(),
-            interface.name,
+            word(&format!("/sys/class/net/{}/queues/rx-0/rps_cpus", interface.name)),
             setup.near
         ),
     ))

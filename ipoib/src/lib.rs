@@ -44,6 +44,7 @@ pub mod processors;
 pub mod proof;
 pub mod route;
 pub mod setup;
+pub mod shell;
 pub mod sockets;
 
 mod address;

@@ -3,6 +3,8 @@
 
 use std::net::Ipv6Addr;
 
+use fabricbench_ipoib::shell::word;
+
 use super::{
     device::{Device, Port},
     evidence::Evidence,
@@ -38,7 +40,8 @@ fn entries(evidence: &Evidence, port: &Port) -> Vec<Entry> {
 fn of_port(evidence: &Evidence, port: &Port) -> Finding {
     let source = format!("{}/gids", port.path);
     let seen = evidence.seen_port(&port.device, port.number);
-    let netdev = seen.and_then(|seen| seen.netdev.as_deref()).unwrap_or("NETDEV");
+    let netdev =
+        seen.and_then(|seen| seen.netdev.as_deref()).map_or_else(|| "NETDEV".to_owned(), word);
     let entries = entries(evidence, port);
     let second: Vec<_> = entries.iter().filter(|entry| entry.second_version).collect();
     let routable = |entry: &&&Entry| !entry.gid.is_unicast_link_local();

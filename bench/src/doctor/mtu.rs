@@ -1,6 +1,6 @@
 //! MTUs of ports, and of the interfaces behind them.
 
-use fabricbench_ipoib::{Kind, Mode};
+use fabricbench_ipoib::{Kind, Mode, shell::word};
 
 use super::{
     device::{Device, Port},
@@ -52,7 +52,7 @@ fn roce(evidence: &Evidence, port: &Port, seen: &SeenPort, active: u32) -> Findi
     let source = format!("{SOURCE}, /sys/class/net/{}/mtu", netdev.name);
     let mend = format!(
         "ip link set {} mtu {ENOUGH} (or 9000), on both hosts and the switch between them",
-        netdev.name
+        word(&netdev.name)
     );
     if netdev.mtu < active {
         Finding::problem(Check::Mtu, subject, seen, source)
@@ -64,7 +64,7 @@ fn roce(evidence: &Evidence, port: &Port, seen: &SeenPort, active: u32) -> Findi
             "a path MTU of 4096 would fit the interface, and take fewer packets",
             format!(
                 "ip link set {0} down && ip link set {0} up, which has the driver look again",
-                netdev.name
+                word(&netdev.name)
             ),
         )
     } else {
@@ -125,7 +125,7 @@ fn datagram(evidence: &Evidence, port: &Port, active: u32) -> Vec<Finding> {
             )
             .because(
                 "IP packets are smaller than the fabric carries",
-                format!("ip link set {} mtu {largest}, on both hosts", interface.name),
+                format!("ip link set {} mtu {largest}, on both hosts", word(&interface.name)),
             )
         })
         .collect()

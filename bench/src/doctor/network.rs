@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use fabricbench_ipoib::{Address, Backing, Interface, Kind, Window};
+use fabricbench_ipoib::{Address, Backing, Interface, Kind, Window, shell::word};
 
 use super::{
     device::Device,
@@ -70,7 +70,7 @@ fn ipoib(evidence: &Evidence, devices: &[Device]) -> Option<Finding> {
         )
         .because(
             missing,
-            format!("ip link set {0} up && ip address add ADDRESS/PREFIX dev {0}", one.name),
+            format!("ip link set {0} up && ip address add ADDRESS/PREFIX dev {0}", word(&one.name)),
         ),
         (None, None) if evidence.tree.has(MODULE) => {
             let seen = "ib_ipoib is loaded, and there is no IPoIB interface here";
@@ -136,6 +136,11 @@ fn shared_subnets(evidence: &Evidence) -> Vec<Finding> {
     found
 }
 
+/// Its name in a key of sysctl(8), where dots part the key and a slash stands for a dot of the name.
+fn key(interface: &Interface) -> String {
+    interface.name.replace('.', "/")
+}
+
 fn share(first: &Interface, second: &Interface) -> bool {
     let of = |interface: &Interface| -> Vec<Address> {
         let addresses = interface.addresses.iter().copied();
@@ -177,10 +182,10 @@ fn shared(evidence: &Evidence, first: &Interface, second: &Interface) -> Finding
     let mend: Vec<_> = wrong
         .iter()
         .map(|(name, value)| {
-            format!(
-                "net.ipv4.conf.{}.{name}={value} net.ipv4.conf.{}.{name}={value}",
-                first.name, second.name
-            )
+            let of = |interface: &Interface| {
+                format!("{}={value}", word(&format!("net.ipv4.conf.{}.{name}", key(interface))))
+            };
+            format!("{} {}", of(first), of(second))
         })
         .collect();
     Finding::advice(

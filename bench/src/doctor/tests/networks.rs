@@ -34,6 +34,21 @@ fn two_interfaces_on_one_subnet_need_their_own_answers() {
     assert_eq!(one_down, []);
 }
 
+/// A dot of a name is a slash in a key of sysctl, where it would part two names, and a name of the host is one word.
+#[test]
+fn names_with_dots_and_signs_of_the_shell_are_written_as_commands_take_them() {
+    let named = |name: &'static str| {
+        move |host: &mut Host| {
+            on_one_subnet(host);
+            host.evidence.interfaces[1].name = name.to_owned();
+        }
+    };
+    let mend = |name| after(named(name)).iter().find_map(|found| found.mend.clone()).unwrap();
+    assert!(mend("e0.100").contains("net.ipv4.conf.e0/100.arp_ignore=1 "), "{}", mend("e0.100"));
+    let quoted = mend("e0;id");
+    assert!(quoted.contains("'net.ipv4.conf.e0;id.arp_ignore'=1 "), "{quoted}");
+}
+
 #[test]
 fn windows_too_small_for_the_link_are_told() {
     let found = after(|host| {
