@@ -19,6 +19,13 @@ const FEWEST_PROCESSORS: f64 = 2.0;
 const LITTLE_MEMORY: u64 = 1 << 30;
 
 pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
+    if evidence.tree.text(MEMBERSHIP).is_none() {
+        let unknown = |check| {
+            let why = "the kernel does not show this process's control group";
+            Finding::unknown(check, "this process", why, MEMBERSHIP)
+        };
+        return vec![unknown(Check::CpuLimit), unknown(Check::MemoryLimit)];
+    }
     vec![processors(&evidence.tree), memory(&evidence.tree)]
 }
 

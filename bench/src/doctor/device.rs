@@ -124,7 +124,10 @@ pub(super) fn check(evidence: &Evidence, devices: &[Device]) -> Vec<Finding> {
 /// `1.14.${PACKAGE_VERSION}`).
 fn rdma_core(tree: &Tree) -> Finding {
     const SOURCE: &str = "/proc/self/maps";
-    let maps = tree.text(SOURCE).unwrap_or_default();
+    let Some(maps) = tree.text(SOURCE) else {
+        let why = "the kernel does not show which libraries are loaded";
+        return Finding::unknown(Check::RdmaCore, "host", why, SOURCE);
+    };
     let file =
         maps.lines().find_map(|line| line.split_once("/libibverbs.so.1")).map(|(_, end)| end);
     match file {
@@ -152,6 +155,9 @@ fn rdma_core(tree: &Tree) -> Finding {
 }
 
 fn no_device(tree: &Tree) -> Finding {
+    if tree.names("/sys").is_empty() {
+        return Finding::unknown(Check::Device, "host", "sysfs is not mounted here", CLASS);
+    }
     let controller = tree.names(PCI_DEVICES).into_iter().find(|address| {
         let class = tree.text(&format!("{PCI_DEVICES}/{address}/class"));
         class.is_some_and(|class| class.starts_with(INFINIBAND_CONTROLLER))

@@ -64,6 +64,18 @@ fn machine(evidence: &Evidence) -> Finding {
             format!("{machine}: what its host sets of all this is not to be seen from here"),
             SOURCE,
         ),
-        None => Finding::fine(Check::Machine, "host", "no virtual machine", SOURCE),
+        None if shows_flags(&evidence.tree) => {
+            Finding::fine(Check::Machine, "host", "no virtual machine", SOURCE)
+        }
+        None => {
+            let why = "nothing tells whether this is a virtual machine";
+            Finding::unknown(Check::Machine, "host", why, SOURCE)
+        }
     }
+}
+
+/// Whether processors tell of a hypervisor, if there is one: those of x86 do.
+fn shows_flags(tree: &Tree) -> bool {
+    let processors = tree.text("/proc/cpuinfo");
+    processors.is_some_and(|text| text.lines().any(|line| line.starts_with("flags")))
 }

@@ -85,3 +85,24 @@ fn what_is_no_file_is_absent() {
         .collect();
     assert_eq!(unknown, [Check::LockedMemory, Check::ClockSource]);
 }
+
+/// Of a host that shows nothing nothing is known, neither good nor bad.
+#[test]
+fn without_proc_and_sys_nothing_is_claimed() {
+    let mut host = Host::healthy();
+    host.without("proc").without("sys");
+    host.evidence.verbs = Err("no RDMA device".to_owned());
+    let found = host.findings();
+    for check in [
+        Check::RdmaCore,
+        Check::Device,
+        Check::CpuLimit,
+        Check::MemoryLimit,
+        Check::Machine,
+        Check::ClockSource,
+    ] {
+        let of_check: Vec<_> = found.iter().filter(|finding| finding.check == check).collect();
+        let [finding] = of_check.as_slice() else { panic!("{check:?}: {found:#?}") };
+        assert_eq!(finding.severity, Severity::Unknown, "{finding:?}");
+    }
+}

@@ -103,6 +103,7 @@ impl Host {
             .file("proc/self/uid_map", "         0          0 4294967295")
             .file("proc/self/cgroup", "0::/slurm/job_1")
             .file("proc/1/comm", "systemd")
+            .file("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu sse2")
             .file("sys/fs/cgroup/slurm/job_1/cpu.max", "max 100000")
             .file("sys/fs/cgroup/slurm/job_1/memory.max", "max")
             .file("proc/sys/kernel/numa_balancing", "0")
