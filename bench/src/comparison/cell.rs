@@ -114,7 +114,7 @@ pub struct CellComparison {
     pub differences: Vec<Difference>,
     /// Its figures.
     pub figures: Vec<Figure>,
-    /// Figures that the old file has.
+    /// Figures that the old file has, or the one that has the cell alone.
     #[serde(skip)]
     pub(super) base_has: Vec<Metric>,
 }
@@ -129,7 +129,7 @@ impl CellComparison {
             reason: Some(format!("the {file} file does not have it")),
             differences: Vec::new(),
             figures: Vec::new(),
-            base_has: if outcome == Outcome::OnlyBase { had(cell) } else { Vec::new() },
+            base_has: had(cell),
         }
     }
 

@@ -108,7 +108,7 @@ pub enum GateVerdict {
     Passed,
     /// A figure is.
     Tripped,
-    /// A figure that the old file has cannot be judged.
+    /// A figure that the old file has cannot be judged, or the new file alone has any.
     NotJudged,
     /// No cell of either file has such a figure: it would pass for ever.
     NamesNothing,
@@ -128,7 +128,8 @@ pub struct GateOutcome {
     pub uncertain: usize,
     /// Cells whose figure is beyond it.
     pub tripped_by: Vec<CellName>,
-    /// Cells that the old file has a figure of, and for which it could not be judged, with the reason.
+    /// Cells for which it could not be judged, with the reason: those that the old file has a figure of, and where
+    /// none is left those that the new file has alone.
     pub not_judged: Vec<(CellName, String)>,
 }
 
@@ -162,7 +163,7 @@ impl Gate {
     /// Holds all cells to it.
     pub(super) fn judge(&self, cells: &[CellComparison]) -> GateOutcome {
         let (mut judged, mut uncertain) = (0, 0);
-        let (mut tripped_by, mut not_judged) = (Vec::new(), Vec::new());
+        let (mut tripped_by, mut not_judged, mut young) = (Vec::new(), Vec::new(), Vec::new());
         for cell in cells.iter().filter(|cell| self.names(&cell.name)) {
             let figure = cell.figures.iter().find(|figure| figure.metric == self.metric);
             match (cell.outcome, figure) {
@@ -177,7 +178,10 @@ impl Gate {
                         tripped_by.push(cell.name.clone());
                     }
                 }
-                (Outcome::OnlyNew, None) => {}
+                (Outcome::OnlyNew, None) if cell.base_has.contains(&self.metric) => {
+                    let reason = "it is in the new file only, with nothing to hold it to";
+                    young.push((cell.name.clone(), reason.to_owned()));
+                }
                 (_, None) if cell.base_has.contains(&self.metric) => {
                     let reason = cell.reason.clone();
                     let reason =
@@ -186,6 +190,9 @@ impl Gate {
                 }
                 (_, None) => {}
             }
+        }
+        if judged == 0 && not_judged.is_empty() {
+            not_judged = young;
         }
         let verdict = match (tripped_by.is_empty(), not_judged.is_empty(), judged) {
             (false, _, _) => GateVerdict::Tripped,
@@ -291,7 +298,10 @@ mod tests {
         let outcome = gate("latency.p50 > 1.1").judge(&[lost.clone(), good.clone()]);
         assert_eq!((outcome.verdict, outcome.judged), (GateVerdict::NotJudged, 1));
         let young = CellComparison { outcome: Outcome::OnlyNew, ..lost };
-        let outcome = gate("latency.p50 > 1.1").judge(&[young, good]);
+        let outcome = gate("latency.p50 > 1.1").judge(&[young.clone(), good]);
         assert_eq!(outcome.verdict, GateVerdict::Passed, "nothing was there before");
+        let outcome = gate("latency.p50 > 1.1").judge(&[young]);
+        assert_eq!(outcome.verdict, GateVerdict::NotJudged);
+        assert!(outcome.not_judged[0].1.contains("new file only"), "{outcome:?}");
     }
 }
