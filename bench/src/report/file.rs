@@ -122,7 +122,11 @@ impl ResultFile {
             Err(error) => return Err(failed(error)),
         };
         // Through a link to the file itself, so that the link stays one.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        // A pipe of /dev/stdout has no such place.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| match fs::metadata(path) {
+            Ok(_) => path.to_owned(),
+            Err(_) => led_to(path),
+        });
         let kept = |path: &Path| open_to_read_by_others(path, stop).map(Target::Kept);
         let made = |target, path| Self { path, content, target, held, stop: stop.clone() };
         if !is_regular {
@@ -206,6 +210,19 @@ impl ResultFile {
     }
 }
 
+/// Links on the way to a file, at the most: as many as the kernel follows (path_resolution(7)).
+const MOST_LINKS: usize = 40;
+
+/// Where a link leads to that has nothing at its end; `path` itself if it is none.
+fn led_to(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(target) = fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    path
+}
+
 /// Opens a device or a pipe, without waiting in the kernel: a pipe that nobody reads would hold us there
 /// for ever, deaf to signals.
 fn open_to_read_by_others(path: &Path, stop: &StopSignal) -> io::Result<File> {
@@ -268,7 +285,8 @@ fn write(document: &Document, mut to: &mut dyn Write) -> io::Result<()> {
     to.write_all(b"\n")
 }
 
-/// Makes `path` hold what `write` writes in one step; on failure it is as before, and `draft` is gone.
+/// Makes `path` hold what `write` writes in one step, for those who might read it before; on failure it is as
+/// before, and `draft` is gone.
 fn replace(
     draft: &Path,
     path: &Path,
@@ -282,6 +300,10 @@ fn replace(
         .create_new(true)
         .open(draft)
         .and_then(|file| {
+            if let Ok(old) = fs::metadata(path) {
+                // Refused by file systems that have no modes.
+                let _ = file.set_permissions(old.permissions());
+            }
             let mut to = BufWriter::new(&file);
             write(&mut to).and_then(|()| to.flush())?;
             drop(to);
