@@ -50,9 +50,39 @@ fn a_link_stays_a_link() {
     let (target, link) = (folder.path().join("target"), folder.path().join("link"));
     fs::write(&target, "").unwrap();
     symlink(&target, &link).unwrap();
-    write_to(&link).quietly(0);
+    for mode in [0o600, 0o664] {
+        fs::set_permissions(&target, Permissions::from_mode(mode)).unwrap();
+        write_to(&link).quietly(0);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        Document::read(&fs::read_to_string(&target).unwrap());
+        // Who might read it may do so still, and nobody else.
+        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, mode);
+    }
+    // Also one that leads nowhere yet.
+    fs::remove_file(&target).unwrap();
+    symlink("link", folder.path().join("second")).unwrap();
+    write_to(&folder.path().join("second")).quietly(0);
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     Document::read(&fs::read_to_string(&target).unwrap());
+}
+
+/// The table would be lost, or stand in the middle of the document.
+#[test]
+fn the_document_does_not_go_where_the_table_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.json");
+    for place in [Path::new("/dev/stdout"), &path] {
+        let mut command = fabricbench(QUICK);
+        command.arg("-o").arg(place).stdout(File::create(&path).unwrap());
+        let output = command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(
+            told.contains("is the standard output") && told.contains("--format json"),
+            "{told}"
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), "");
+    }
 }
 
 #[test]

@@ -15,7 +15,12 @@ mod trace;
 mod verbose;
 mod warning;
 
-use std::ffi::OsString;
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
+    path::Path,
+};
 
 pub(super) use self::{
     arguments::{RunArguments, UsualTransports},
@@ -183,6 +188,14 @@ fn measure(
         }
     };
     let output = arguments.output.as_deref();
+    if let Some(place) = output.filter(|place| is_standard_output(place)) {
+        let failure = Failure::Error(format!(
+            "-o {}: that is the standard output, where the table goes: give --format json in place of -o, or \
+             another file",
+            place.display()
+        ));
+        return Err(not_begun(document, None, failure));
+    }
     let file = match output.map(|path| ResultFile::create(path, Content::Result, stop)).transpose()
     {
         Ok(file) => file,
@@ -287,4 +300,11 @@ fn verdict(document: &Document) -> Exit {
         all if all == document.cells.len() => Exit::Complete,
         _ => Exit::Partial,
     }
+}
+/// Whether it is the file or the pipe that standard output goes to; a device takes both, one after the other.
+fn is_standard_output(place: &Path) -> bool {
+    let Ok(place) = fs::metadata(place) else { return false };
+    let is_shared = |out: rustix::fs::Stat| out.st_dev == place.dev() && out.st_ino == place.ino();
+    (place.is_file() || place.file_type().is_fifo())
+        && rustix::fs::fstat(std::io::stdout()).is_ok_and(is_shared)
 }
