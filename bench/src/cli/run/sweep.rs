@@ -14,7 +14,8 @@ use super::{
 use crate::{
     cli::{Cli, Command, Failure, find_option, one_line},
     plan::{
-        Axis, MOST_SIZES, MOST_VARIANTS, Plan, SizeError, Sizes, Sweep, Value, Variant, parse_bytes,
+        Axis, MOST_SIZES, MOST_VARIANTS, Plan, SizeError, Sizes, Sweep, Think, Value, Variant,
+        parse_bytes,
     },
     session::{Settings, Variants},
 };
@@ -62,6 +63,11 @@ fn expand(axis: Axis, part: &str) -> Result<Vec<Value>, String> {
     match parse_bytes(part) {
         _ if part.is_empty() => Err("a value is empty".to_owned()),
         Ok(number) => Ok(vec![Value::Number(number)]),
+        // The same pause may be written in several ways.
+        Err(_) if axis == Axis::Think => {
+            let pause = part.parse::<Think>().map(|think| think.to_string());
+            Ok(vec![Value::Word(pause.unwrap_or_else(|_| part.to_owned()))])
+        }
         Err(_) => Ok(vec![Value::Word(part.to_owned())]),
     }
 }
@@ -238,6 +244,7 @@ mod tests {
         assert_eq!(shown("mtu=256,1K:4K").unwrap(), "mtu: 256 1024 2048 4096");
         assert_eq!(shown("inline-size=0,64").unwrap(), "inline-size: 0 64");
         assert_eq!(shown("think=no,9us:exponential").unwrap(), "think: no 9us:exponential");
+        assert_eq!(shown("think=50us,0.05ms,50us:constant").unwrap(), "think: 50us");
         assert_eq!(shown("completions=poll,events").unwrap(), "completions: poll events");
         for (text, word) in [
             ("qp", "AXIS=VALUE"),
