@@ -84,6 +84,11 @@ pub fn parse_host(text: &str, default_port: u16) -> Result<(String, u16), String
             "HOST `{text}` is empty; name the server, or leave HOST out to measure this host"
         ));
     }
+    if text.contains("://") {
+        return Err(format!(
+            "HOST `{text}` is a URL; name the server alone, as in node2 or node2:{default_port}"
+        ));
+    }
     if let Some(rest) = text.strip_prefix('[') {
         let (host, after) =
             rest.split_once(']').ok_or_else(|| format!("`{text}` lacks its closing bracket"))?;
@@ -309,6 +314,7 @@ mod tests {
         assert_eq!(host("[fd00::1]"), ("fd00::1".into(), 7));
         assert_eq!(host("[::1]:99"), ("::1".into(), 99));
         assert_eq!(host("fe80::1%eth0"), ("fe80::1%eth0".into(), 7));
+        assert!(parse_host("http://node2:9", 7).unwrap_err().contains("node2:7"));
         assert!(parse_host("node2:http", 7).unwrap_err().contains("http"));
         assert!(parse_host("[::1", 7).is_err());
         assert_eq!(host("::1"), ("::1".into(), 7));
