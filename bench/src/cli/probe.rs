@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::{Exit, Failure, print};
 use crate::{
     doctor::{self, Check, Evidence, Finding, Severity},
+    report::plain,
     session::Host,
 };
 
@@ -91,10 +92,17 @@ struct Probed<'a> {
 }
 
 pub(super) fn probe(arguments: &ProbeArguments) -> Result<Exit, Failure> {
+    let is_json = arguments.json || arguments.format == Format::Json;
+    if is_json && arguments.brief {
+        return Err(Failure::Usage(
+            "--brief is for the text; the document has `findings` by themselves: leave one of the two out"
+                .to_owned(),
+        ));
+    }
     let host = Host::here().map_err(Failure::Error)?;
     let mut findings = doctor::examine(&Evidence::here(&host));
     findings.retain(|finding| !arguments.ignore.iter().any(|ignored| ignored.covers(finding)));
-    if arguments.json || arguments.format == Format::Json {
+    if is_json {
         let advice = host.interfaces.iter().flat_map(|interface| host.advice(interface)).collect();
         let probed = Probed { host: &host, advice, findings: &findings };
         let text = serde_json::to_string_pretty(&probed).map_err(Failure::error)?;
@@ -104,10 +112,13 @@ pub(super) fn probe(arguments: &ProbeArguments) -> Result<Exit, Failure> {
     } else {
         let mut text = doctor::text(&findings);
         text.push('\n');
-        machine(&mut text, &host);
-        interfaces(&mut text, &host);
-        devices(&mut text);
-        possible(&mut text, &host);
+        let mut below = String::new();
+        machine(&mut below, &host);
+        interfaces(&mut below, &host);
+        devices(&mut below);
+        possible(&mut below, &host);
+        // Names of interfaces, devices and drivers are whatever somebody called them.
+        below.lines().for_each(|line| text.extend([&plain(line), "\n"]));
         print(&text)?;
     }
     let worst = match arguments.fail_on {

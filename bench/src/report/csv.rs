@@ -1,6 +1,6 @@
 //! Comma-separated values, one row a cell, for spreadsheets and plotting programs.
 
-use super::{Document, Per, Side};
+use super::{Document, Per, Side, plain};
 use crate::plan::Axis;
 
 const HEADER: [&str; 53] = [
@@ -149,7 +149,10 @@ pub fn csv(document: &Document) -> Result<String, csv::Error> {
         let values = axes.iter().map(|&axis| {
             cell.variant.get(axis).map_or_else(String::new, |value| value.to_string())
         });
-        rows.write_record(fields.into_iter().chain(values))?;
+        // A reason may hold anything, and the file may be shown on a terminal.
+        rows.write_record(
+            fields.into_iter().chain(values).map(|field| plain(&field).into_owned()),
+        )?;
     }
     let bytes = rows.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -161,4 +164,19 @@ fn word<T: serde::Serialize>(value: &T) -> String {
         .ok()
         .and_then(|value| value.as_str().map(str::to_owned))
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::table::tests::{cell, document};
+
+    #[test]
+    fn a_row_is_a_line_that_a_terminal_can_show() {
+        let mut told = cell("tcp@lo", 64);
+        told.reason = Some("two\nlines and a \u{1b}[2J".to_owned());
+        let text = csv(&document(&["tcp@lo"], vec![told])).unwrap();
+        assert!(text.lines().count() == 2 && !text.contains('\u{1b}'), "{text:?}");
+        assert!(text.contains(r"two\nlines and a \u{1b}[2J"), "{text}");
+    }
 }
