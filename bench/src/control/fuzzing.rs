@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::{
-    Message, Reply, Request, admission, greeting, read_frame, server::within_limits, write_frame,
+    Message, Reply, Request, admission, greeting, limits::within_limits, read_frame, write_frame,
 };
 use crate::{
     plan::{Cell, default_depth, open_bound},

@@ -12,6 +12,7 @@ mod frame;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod greeting;
+mod limits;
 mod link;
 mod protocol;
 mod queue;
