@@ -48,8 +48,8 @@ pub enum ConnectError {
     /// It does not let us in, or does not show that it is the one.
     #[error(transparent)]
     Admission(#[from] AdmissionError),
-    /// It greeted and was lost.
-    #[error("{0}")]
+    /// It let us in and was lost.
+    #[error("before our turn: {0}")]
     Link(#[from] LinkError),
     /// It takes no further client.
     #[error("{peer} refused: {reason}")]
@@ -161,10 +161,11 @@ impl Client {
         let _ = self.link.say(Request::End);
     }
 
-    fn ask(&mut self, request: Request) -> Result<Reply, SliceError> {
+    /// Asks; a loss is told with what was being done.
+    fn ask(&mut self, doing: &str, request: Request) -> Result<Reply, SliceError> {
         // Registering memory takes a while for large messages; a dead server shows much earlier.
         const MOST: Duration = Duration::from_secs(60);
-        let reply = self.link.ask(request, MOST).map_err(lost)?;
+        let reply = self.link.ask(request, MOST).map_err(|error| lost(error).while_(doing))?;
         reply.plain().map_err(|_| self.out_of_turn())
     }
 
@@ -197,7 +198,7 @@ impl Conversation for Client {
             cpu: slice.server_cpu,
             offers,
         };
-        match self.ask(request)? {
+        match self.ask("agreeing the plan", request)? {
             Reply::Prepared { answers, path } => Ok((answers, *path)),
             Reply::Refused(refusal) => {
                 let reason = format!("on the server: {}", refusal.reason);
@@ -211,21 +212,22 @@ impl Conversation for Client {
     }
 
     fn start(&mut self) -> Result<(), SliceError> {
-        match self.ask(Request::Start)? {
+        match self.ask("beginning a slice", Request::Start)? {
             Reply::Started => Ok(()),
             _ => Err(self.out_of_turn()),
         }
     }
 
     fn connections(&mut self) -> Result<Result<TcpSide, String>, SliceError> {
-        match self.ask(Request::Connections)? {
+        match self.ask("finishing", Request::Connections)? {
             Reply::Connections(told) => Ok(told.map(|side| *side)),
             _ => Err(self.out_of_turn()),
         }
     }
 
     fn finish(&mut self, messages: Option<u64>) -> Result<Observation, SliceError> {
-        match self.ask(Request::Finish { messages })? {
+        let doing = if messages.is_some() { "finishing" } else { "giving a slice up" };
+        match self.ask(doing, Request::Finish { messages })? {
             Reply::Finished(observation) => Ok(*observation),
             _ => Err(self.out_of_turn()),
         }

@@ -269,16 +269,15 @@ impl Server {
             return;
         }
         // Given back last of all, so that the notice of an end comes before that of the next beginning.
-        let mut place = None;
-        let mut began = false;
-        let ended = self.serve_client(&link, queue, (&mut place, &mut began), host, ending, notify);
-        let ended = ended.err().map(|error| error.to_string());
-        // The notice names the peer already.
-        let how = ended.as_deref().map(|how| match how.strip_prefix(link.peer()) {
-            Some(how) => how.trim_start_matches([':', ' ']),
-            None => how,
+        let mut turn = Turn { place: None, began: false, doing: "waiting for its turn" };
+        let ended = self.serve_client(&link, queue, &mut turn, host, ending, notify);
+        let how = ended.err().map(|error| {
+            // The notice names the peer already.
+            let how = error.to_string();
+            let how = how.strip_prefix(link.peer()).unwrap_or(&how);
+            format!("while {}: {}", turn.doing, how.trim_start_matches([':', ' ']))
         });
-        notify(Notice::Ended { peer: link.peer(), how, began });
+        notify(Notice::Ended { peer: link.peer(), how: how.as_deref(), began: turn.began });
     }
 }
 
@@ -286,6 +285,13 @@ impl Server {
 fn tell_turned_away(serving: Option<&Serving>, notify: &impl Fn(Notice<'_>)) {
     let told = serving.into_iter().flat_map(Serving::turned_away);
     told.for_each(|told| notify(Notice::Refused(&told)));
+}
+
+/// A client's place in the line, whether its turn has come, and what is done for it.
+struct Turn {
+    place: Option<Ticket>,
+    began: bool,
+    doing: &'static str,
 }
 
 /// Why a server that is closing takes nobody in.
@@ -304,7 +310,7 @@ impl Server {
         &self,
         link: &Link<Reply, Request>,
         queue: &Queue,
-        (place, began): (&mut Option<Ticket>, &mut bool),
+        turn: &mut Turn,
         host: &impl Fn() -> Host,
         ending: &Ending,
         notify: &impl Fn(Notice<'_>),
@@ -313,23 +319,25 @@ impl Server {
         let Request::Begin(_) = hear(link, stop, Some(link.silence()))? else {
             return Err(out_of_turn(link));
         };
-        await_turn(place.insert(queue.join()), link, ending, notify)?;
-        *began = true;
+        await_turn(turn.place.insert(queue.join()), link, ending, notify)?;
+        (turn.began, turn.doing) = (true, "agreeing the plan");
         notify(Notice::Began(link.peer()));
         let here = host();
         link.say(Reply::Welcome(Box::new(here.clone())))?;
         let mut serving = None;
-        let ended = self.serve_slices(link, &here, &mut serving, stop, notify);
+        let slices = (&mut serving, &mut turn.doing);
+        let ended = self.serve_slices(link, &here, slices, stop, notify);
         tell_turned_away(serving.as_ref(), notify);
         ended
     }
 
-    /// Until the client says that this was all. A slice that it leaves is left in `serving`.
+    /// Until the client says that this was all. A slice that it leaves is left in `serving`, and what was
+    /// being done in `doing`.
     fn serve_slices(
         &self,
         link: &Link<Reply, Request>,
         here: &Host,
-        serving: &mut Option<Serving>,
+        (serving, doing): (&mut Option<Serving>, &mut &'static str),
         stop: &StopSignal,
         notify: &impl Fn(Notice<'_>),
     ) -> Result<(), LinkError> {
@@ -348,6 +356,7 @@ impl Server {
                         Ok((answers, ready)) => {
                             let path = Box::new(ready.path().clone());
                             *serving = Some(ready);
+                            *doing = "connecting the data path";
                             Reply::Prepared { answers, path }
                         }
                         Err(error) => Reply::Refused(refusal(error)),
@@ -356,6 +365,7 @@ impl Server {
                 Request::Start => match serving {
                     Some(serving) => {
                         serving.start();
+                        *doing = "measuring";
                         link.say(Reply::Started)?;
                     }
                     None => return Err(out_of_turn(link)),
@@ -371,6 +381,7 @@ impl Server {
                         tell_turned_away(Some(&serving), notify);
                         let observed = serving.finish(messages);
                         self.census.slices.fetch_add(u64::from(messages.is_some()), Relaxed);
+                        *doing = "waiting for the next slice";
                         link.say(Reply::Finished(Box::new(observed)))?;
                     }
                     None => return Err(out_of_turn(link)),

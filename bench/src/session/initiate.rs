@@ -128,7 +128,8 @@ impl<C: Clock + Clone + Send + Sync + 'static> Initiating<C> {
         let (answers, peer_path) = conversation.prepare(slice, offers.clone())?;
         let listeners: Vec<_> =
             offers.iter().zip(&answers).filter_map(|(offer, at)| offer.listener(at)).collect();
-        let measured = connect(&answers).and_then(|initiators| {
+        let connected = connect(&answers).map_err(|error| error.while_("connecting the data path"));
+        let measured = connected.and_then(|initiators| {
             if matches!(slice.cell.transport, TransportName::Verbs(_)) {
                 path.mtu = opening_mtu(&path, &peer_path);
             }

@@ -95,6 +95,17 @@ impl SliceError {
             Self::Stopped(StopReason::PeerLost(_) | StopReason::DeviceLost(_)) => Status::Failed,
         }
     }
+
+    /// The same, where the server is lost, with what was being done.
+    #[must_use]
+    pub fn while_(self, doing: &str) -> Self {
+        match self {
+            Self::Stopped(StopReason::PeerLost(how)) => {
+                Self::Stopped(StopReason::PeerLost(format!("while {doing}: {how}")))
+            }
+            other => other,
+        }
+    }
 }
 
 impl From<TransportError> for SliceError {
