@@ -269,7 +269,7 @@ impl<'a> Turn<'a> {
     }
 
     fn failed(&self, source: FrameError) -> AdmissionError {
-        use io::ErrorKind::{TimedOut, WouldBlock};
+        use io::ErrorKind::{BrokenPipe, TimedOut, WouldBlock};
         let peer = self.peer.to_owned();
         if let Some(reason) = self.stop.reason() {
             return AdmissionError::Stopped(reason);
@@ -278,6 +278,11 @@ impl<'a> Turn<'a> {
             FrameError::Io(error) if matches!(error.kind(), TimedOut | WouldBlock) => {
                 AdmissionError::Late { peer, within: self.within }
             }
+            // Whether it was gone before or behind what we said.
+            FrameError::Io(error) if error.kind() == BrokenPipe => {
+                AdmissionError::Frame { peer, source: FrameError::Closed }
+            }
+            source if source.is_end() => AdmissionError::Frame { peer, source: FrameError::Closed },
             source => AdmissionError::Frame { peer, source },
         }
     }
