@@ -116,8 +116,14 @@ impl<S: Serialize, R: DeserializeOwned + Send + 'static> Link<S, R> {
     /// # Errors
     /// [`LinkError::Lost`].
     pub fn say(&self, what: S) -> Result<(), LinkError> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
         write_locked(&self.stream, &self.writing, &Message::Say(what)).map_err(|error| {
-            self.lost.give(StopReason::PeerLost(format!("{} is gone: {error}", self.peer)));
+            // The words of the reader, which may be about to notice as well.
+            let how = match error.kind() {
+                BrokenPipe | ConnectionReset => "closed the control connection".to_owned(),
+                _ => format!("is gone: {error}"),
+            };
+            self.lost.give(StopReason::PeerLost(format!("{} {how}", self.peer)));
             self.lost_error()
         })
     }
@@ -262,6 +268,14 @@ mod tests {
         let error = here.hear(LONG).unwrap_err();
         assert!(error.to_string().contains("closed the control connection"), "{error}");
         assert!(here.lost().is_given());
+    }
+
+    #[test]
+    fn a_close_that_writing_notices_is_told_in_the_same_words() {
+        let (here, _raw) = pair(LONG);
+        here.stream.shutdown(Shutdown::Write).unwrap();
+        let error = here.say(1).unwrap_err();
+        assert!(error.to_string().contains("closed the control connection"), "{error}");
     }
 
     #[test]
