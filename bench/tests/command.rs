@@ -41,6 +41,8 @@ mod help;
 mod interruption;
 #[path = "command/knee.rs"]
 mod knee;
+#[path = "command/limits.rs"]
+mod limits;
 #[path = "command/lost_peer.rs"]
 mod lost_peer;
 #[path = "command/lying_server.rs"]

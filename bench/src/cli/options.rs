@@ -227,7 +227,7 @@ pub(super) fn parse_buffers(text: &str) -> Result<BufferSpec, String> {
     BufferSpec::parse(text).map_err(|error| error.to_string())
 }
 
-/// The size of a reply.
+/// The size of a reply, or what it may be at the most.
 pub(super) fn parse_reply(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
 }

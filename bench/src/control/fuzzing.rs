@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     plan::{Cell, default_depth, open_bound},
-    session::{self, Host},
+    session::{self, Host, Quota},
     transport::Offer,
 };
 
@@ -73,7 +73,7 @@ pub(crate) fn prepare(mut input: &[u8]) {
         && offers.len() <= 2
         && offers.iter().all(few);
     if is_small && within_limits(&cell, depth).is_ok() {
-        let _ = session::prepare(here, *cell, depth, seed, None, &offers);
+        let _ = session::prepare(here, *cell, depth, seed, None, &offers, &Quota::default());
     }
 }
 

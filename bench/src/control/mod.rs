@@ -18,6 +18,7 @@ mod protocol;
 mod queue;
 mod server;
 mod strangers;
+mod time_limit;
 mod token;
 
 pub use admission::{AdmissionError, Denial, Guard, admit, enter};

@@ -15,18 +15,16 @@ use super::{
     Ticket, admit, greet_client,
     limits::within_limits,
     strangers::{MOST_STRANGERS, Strangers},
+    time_limit::TimeLimit,
 };
 use crate::{
     report::Status,
-    session::{self, Host, Serving},
+    session::{self, Host, Quota, Serving},
     transport::{StopReason, StopSignal, TransportError},
 };
 
 /// Clients served or queued at once; more are turned away. Each takes three threads.
 const MOST_CLIENTS: u64 = 64;
-
-/// How long a client may do nothing between two slices.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Time for a client that is turned away to hear why, and go.
 const HEARD: Duration = Duration::from_secs(1);
@@ -82,6 +80,7 @@ pub struct Server {
     address: SocketAddr,
     silence: Duration,
     guard: Guard,
+    quota: Quota,
     census: Arc<Census>,
 }
 
@@ -104,7 +103,14 @@ impl Server {
     pub fn on(listener: TcpListener, silence: Duration, guard: Guard) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address, silence, guard, census: Arc::default() })
+        let (quota, census) = (Quota::default(), Arc::default());
+        Ok(Self { listener, address, silence, guard, quota, census })
+    }
+
+    /// The same, whose clients may have what `quota` says.
+    #[must_use]
+    pub fn limited(self, quota: Quota) -> Self {
+        Self { quota, ..self }
     }
 
     /// Where it listens.
@@ -325,8 +331,9 @@ impl Server {
         let here = host();
         link.say(Reply::Welcome(Box::new(here.clone())))?;
         let mut serving = None;
+        let time = TimeLimit::begin(self.quota.time);
         let slices = (&mut serving, &mut turn.doing);
-        let ended = self.serve_slices(link, &here, slices, stop, notify);
+        let ended = self.serve_slices(link, &here, slices, &time, stop, notify);
         tell_turned_away(serving.as_ref(), notify);
         ended
     }
@@ -338,20 +345,20 @@ impl Server {
         link: &Link<Reply, Request>,
         here: &Host,
         (serving, doing): (&mut Option<Serving>, &mut &'static str),
+        time: &TimeLimit,
         stop: &StopSignal,
         notify: &impl Fn(Notice<'_>),
     ) -> Result<(), LinkError> {
         loop {
-            // A slice takes as long as it takes; between two, a client that does nothing must not keep
-            // the others waiting.
-            let most = if serving.is_some() { None } else { Some(LONGEST_PAUSE) };
-            match hear(link, stop, most)? {
+            match time.hear(link, serving, stop)? {
                 Request::Prepare { cell, depth, seed, cpu, offers } => {
                     // One slice at a time: what was before has ended, or ends here.
                     tell_turned_away(serving.as_ref(), notify);
                     drop(serving.take());
-                    let prepared = within_limits(&cell, depth)
-                        .and_then(|()| session::prepare(here, *cell, depth, seed, cpu, &offers));
+                    let admitted = time.admit().and_then(|()| within_limits(&cell, depth));
+                    let prepared = admitted.and_then(|()| {
+                        session::prepare(here, *cell, depth, seed, cpu, &offers, &self.quota)
+                    });
                     link.say(match prepared {
                         Ok((answers, ready)) => {
                             let path = Box::new(ready.path().clone());
@@ -421,7 +428,7 @@ fn await_turn(
 
 /// Waits for the client's next request: as long as it lives, the server is not told to end, and
 /// `most` is not over.
-fn hear(
+pub(super) fn hear(
     link: &Link<Reply, Request>,
     stop: &StopSignal,
     most: Option<Duration>,

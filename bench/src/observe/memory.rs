@@ -30,8 +30,18 @@ impl PeakMemory {
 /// Bytes that programs could have without swapping (`MemAvailable`); `None` where the kernel does not say.
 #[must_use]
 pub fn available_memory() -> Option<u64> {
+    of_host("MemAvailable:")
+}
+
+/// Bytes that this host has in all (`MemTotal`); `None` where the kernel does not say.
+#[must_use]
+pub fn total_memory() -> Option<u64> {
+    of_host("MemTotal:")
+}
+
+fn of_host(field: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }

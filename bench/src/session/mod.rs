@@ -12,6 +12,7 @@ pub(crate) mod fuzzing;
 mod host;
 mod initiate;
 mod ip_path;
+mod quota;
 mod respond;
 mod sampled;
 mod settings;
@@ -25,6 +26,7 @@ pub use descriptors::raise_descriptor_limit;
 pub use host::{Host, Observation, RdmaDevice};
 pub use initiate::Initiating;
 pub use ip_path::ip_path;
+pub use quota::Quota;
 pub use respond::{MOST_THREADS, Serving, prepare};
 #[cfg(test)]
 pub(crate) use sampled::made_call;

@@ -9,7 +9,7 @@ use fabricbench_grpc::TurnedAway;
 use fabricbench_ipoib::sockets::End;
 
 use super::{
-    Host, Kept, Observation,
+    Host, Kept, Observation, Quota,
     affinity::admit,
     bind_thread,
     descriptors::{admit_connections, served_connection},
@@ -26,6 +26,7 @@ use crate::{
         TensorSide, TransportError, VerbsSettings, admit_tensors,
         grpc::{GrpcResponder, GrpcTensorResponder, MOST_RUNTIME_THREADS},
         tcp::TcpResponder,
+        tensor_memory,
         verbs::{ManagedResponder, Pair, PairPlan, VerbsPort, VerbsResponder, VerbsServer},
     },
 };
@@ -51,6 +52,8 @@ pub struct Serving {
     cpu: Option<u32>,
     // So far, when the connections were looked at: those who serve them end with them.
     waited_ns: Option<u64>,
+    // Why it was ended before its client asked for it.
+    cut: Option<String>,
 }
 
 /// What was read when a slice began.
@@ -64,9 +67,6 @@ struct Begun {
 
 /// The most threads that a client may ask for.
 pub const MOST_THREADS: usize = 256;
-
-/// The most TCP connections of a slice, of which each may have a thread.
-const MOST_CONNECTIONS_IN_ALL: u64 = 1024;
 
 /// One of the responders of a slice.
 type Worker = JoinHandle<Result<Received, TransportError>>;
@@ -85,7 +85,7 @@ struct Order<'a> {
 /// responder that serves from now on.
 ///
 /// # Errors
-/// [`TransportError`]: this host cannot do what is asked.
+/// [`TransportError`]: this host cannot do what is asked, or `quota` does not have it.
 pub fn prepare(
     here: &Host,
     cell: Cell,
@@ -93,7 +93,9 @@ pub fn prepare(
     seed: u64,
     cpu: Option<u32>,
     offers: &[Offer],
+    quota: &Quota,
 ) -> Result<(Vec<Answer>, Serving), TransportError> {
+    quota.admit(&cell, depth, offers)?;
     if let Some(cpu) = cpu {
         admit(cpu).map_err(TransportError::Unsupported)?;
     }
@@ -113,12 +115,6 @@ pub fn prepare(
         )));
     }
     let all: u64 = connections.sum();
-    if all > MOST_CONNECTIONS_IN_ALL {
-        return Err(TransportError::Unsupported(format!(
-            "{all} connections asked for, of all threads together; up to {MOST_CONNECTIONS_IN_ALL} can \
-             be served: give fewer --connections or --threads"
-        )));
-    }
     admit_connections(all, served_connection(&cell.transport), offers.len() as u64)?;
     // tokio panics where a thread is refused.
     let threads: u64 = offers.iter().map(Offer::runtime_threads).sum();
@@ -129,12 +125,17 @@ pub fn prepare(
         )));
     }
     admit_tensors(&cell, depth, TensorSide::Server)?;
+    quota.admit_memory(tensor_memory(&cell, depth, TensorSide::Server).0)?;
     let stop = StopSignal::new();
     let (payload, marks) = (Payload::new(seed), ServerMarks::new(all));
     let order = Order { here, cell: &cell, depth, payload, stop: &stop, marks: &marks };
     let mut ready = Vec::new();
+    let mut memory = 0_u64;
     for (index, offer) in offers.iter().enumerate() {
-        ready.push(respond(&order, index, offer)?);
+        ready.push(respond(&order, index, offer, &mut |more| {
+            memory = memory.saturating_add(more);
+            quota.admit_memory(memory)
+        })?);
     }
     let path = ready.first().map(|first| first.path.clone()).ok_or_else(refused)?;
     let mut answers = Vec::new();
@@ -150,6 +151,7 @@ pub fn prepare(
         begun: None,
         cpu,
         waited_ns: None,
+        cut: None,
     };
     for (offer, ready) in offers.iter().zip(ready) {
         let Ready { answer, responder, turned_away, device, near, .. } = ready;
@@ -195,7 +197,13 @@ struct Ready {
 }
 
 /// The responder of the offer number `index`, which of parameter servers is that of the server.
-fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, TransportError> {
+/// `admit` is asked before a pair takes memory.
+fn respond(
+    order: &Order<'_>,
+    index: usize,
+    offer: &Offer,
+    admit: &mut dyn FnMut(u64) -> Result<(), TransportError>,
+) -> Result<Ready, TransportError> {
     let Order { here, cell, depth, payload, marks, .. } = order;
     let (mut device, mut near, mut turned_away) = (None, None, None);
     let (answer, path, responder): (Answer, Path, Box<dyn Responder>) =
@@ -203,7 +211,7 @@ fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, Tran
             (TransportName::Verbs(verbs), Offer::Verbs { endpoint, settings })
                 if !cell.pattern.is_called() =>
             {
-                let FarPair { port, pair, device: watch } = open(order, *verbs, settings)?;
+                let FarPair { port, pair, device: watch } = open(order, *verbs, settings, admit)?;
                 (device, near) = (Some(watch), port.processors(&settings.memory));
                 let path = port.path(Some(pair.agreed_mtu(endpoint)));
                 let own = pair.endpoint();
@@ -227,7 +235,7 @@ fn respond(order: &Order<'_>, index: usize, offer: &Offer) -> Result<Ready, Tran
                         workers.len()
                     )));
                 };
-                let FarPair { port, pair, device: watch } = open(order, *verbs, settings)?;
+                let FarPair { port, pair, device: watch } = open(order, *verbs, settings, admit)?;
                 (device, near) = (Some(watch), port.processors(&settings.memory));
                 let path = port.path(Some(pair.agreed_mtu(first)));
                 let own = pair.endpoint();
@@ -276,6 +284,7 @@ fn open(
     order: &Order<'_>,
     verbs: VerbsName,
     settings: &VerbsSettings,
+    admit: &mut dyn FnMut(u64) -> Result<(), TransportError>,
 ) -> Result<FarPair, TransportError> {
     settings.check().map_err(TransportError::Failed)?;
     let port = VerbsPort::open(settings)?;
@@ -289,7 +298,9 @@ fn open(
         settings: settings.clone(),
         answers: true,
     };
-    let pair = Pair::open(&port, plan.of_responder())?;
+    let plan = plan.of_responder();
+    admit(Pair::memory(&port, &plan)?)?;
+    let pair = Pair::open(&port, plan)?;
     Ok(FarPair { port, pair, device })
 }
 
@@ -324,6 +335,12 @@ impl Serving {
         observe::connections(End::Local, &self.listeners)
     }
 
+    /// Ends the data path now: its client hears why when it asks for the outcome.
+    pub fn cut(&mut self, why: String) {
+        self.cut = Some(why);
+        self.stop.give(StopReason::Finished);
+    }
+
     /// Ends the slice. `messages` were sent by the client, if all went well there.
     #[must_use]
     pub fn finish(mut self, messages: Option<u64>) -> Observation {
@@ -333,9 +350,9 @@ impl Serving {
         let waiting_ns = begun.and_then(|begun| begun.delay.elapsed_ns()).max(self.waited_ns);
         let peak_memory_bytes = begun.and_then(|begun| begun.memory.bytes());
         let served = self.end();
-        let mut error = None;
+        let mut error = self.cut.take();
         let received = served.unwrap_or_else(|failed| {
-            error = Some(failed.to_string());
+            error.get_or_insert(failed.to_string());
             Received::default()
         });
         let counters = match (self.begun.take().map(|begun| begun.path), messages) {

@@ -55,6 +55,16 @@ impl Offer {
         }
     }
 
+    /// Queue pairs that it wants on the server.
+    #[must_use]
+    pub fn queue_pairs(&self) -> u64 {
+        match self {
+            Self::Verbs { settings, .. } => settings.queue_pairs.into(),
+            Self::VerbsServer { workers, .. } => workers.len() as u64,
+            Self::Tcp(_) => 0,
+        }
+    }
+
     /// Threads of the runtime that it wants on the server.
     #[must_use]
     pub fn runtime_threads(&self) -> u64 {

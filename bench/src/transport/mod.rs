@@ -38,7 +38,7 @@ pub use endpoint::{
 pub use key::SliceKey;
 pub use marks::{MarkedConnection, Marking, ServerMarks};
 pub use stop::{StopReason, StopSignal};
-pub use tensors::{Steps, TensorSide, admit_tensors};
+pub use tensors::{Steps, TensorSide, admit_tensors, tensor_memory};
 pub use wait::{Patience, Turn, Waiting};
 
 /// Why a transport could not do what was asked.

@@ -232,7 +232,7 @@ fn a_plan_beyond_the_servers_limits_is_refused_and_the_conversation_goes_on() {
     for (transport, size, depth, offer, word) in [
         ("tcp@loopback", 0, 1, on_loopback(), "0 B"),
         ("tcp@loopback", 8, 1 << 20, on_loopback(), "limit of 65536"),
-        ("grpc@loopback", 1 << 40, 1, on_loopback(), "4294967295"),
+        ("grpc@loopback", 1 << 40, 1, on_loopback(), "limit of 4294967296"),
         ("tcp@loopback", u64::MAX, 1, on_loopback(), "18446744073709551615 B"),
         ("tcp@loopback", 8, 1, nowhere.clone(), "nowhere0"),
         ("grpc@loopback", 8, 1, nowhere, "nowhere0"),
@@ -267,7 +267,7 @@ fn a_plan_of_tensors_beyond_the_servers_limits_is_refused() {
         ("tensor-push", 3, (3, 1), tensors(json!([1, 2])), "--servers 2"),
         ("tensor-push", 3, (1, 1), tensors(json!([1, 1])), "do not make up 3 B"),
         ("tensor-push", u64::MAX, (1, 1), tensors(json!([u64::MAX, 1])), "do not make up"),
-        ("tensor-fetch", 1 << 40, (1, 1), tensors(json!([1u64 << 40])), "no memory"),
+        ("tensor-fetch", 1 << 40, (1, 1), tensors(json!([1u64 << 40])), "limit of 4294967296"),
         ("tensor-fetch", 3, (1, 1), tensors(json!([0, 3])), "none empty"),
         ("tensor-fetch", 3, (1, 1), Value::Null, "belong to the pattern tensor"),
         ("ps", 3, (1, 1), tensors(json!([1, 2])), "belong to the pattern tensor"),

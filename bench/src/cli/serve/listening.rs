@@ -33,7 +33,7 @@ pub(super) fn bind(arguments: &ServeArguments) -> Result<(Server, Option<Token>)
         Some(listener) => Server::on(listener, arguments.timeout, guard).map_err(unusable)?,
         None => listen(arguments, &guard)?,
     };
-    Ok((server, made))
+    Ok((server.limited(arguments.quota.quota()), made))
 }
 
 /// Why a server with a log for programs makes no token.

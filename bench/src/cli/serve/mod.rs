@@ -3,6 +3,7 @@
 mod ending;
 mod listening;
 mod log;
+mod quota;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -24,6 +25,7 @@ use crate::{control::Server, session::Host};
 pub(super) use ending::stop_on_signals;
 use listening::bind;
 use log::{Log, LogFormat};
+use quota::QuotaOptions;
 
 #[derive(Debug, Args)]
 pub(super) struct ServeArguments {
@@ -52,6 +54,8 @@ pub(super) struct ServeArguments {
     until_stdin_ends: bool,
     #[command(flatten)]
     access: AccessOptions,
+    #[command(flatten)]
+    quota: QuotaOptions,
 }
 
 pub(super) fn serve(arguments: &ServeArguments) -> Result<Exit, Failure> {

@@ -72,6 +72,21 @@ pub enum TensorSide {
 /// [`TransportError::Unsupported`] with what is needed and what there is.
 pub fn admit_tensors(cell: &Cell, depth: u32, side: TensorSide) -> Result<(), TransportError> {
     let Some(tensors) = &cell.tensors else { return Ok(()) };
+    let (needed, holds) = tensor_memory(cell, depth, side);
+    admit(needed).map_err(|available| {
+        TransportError::Unsupported(format!(
+            "no memory on {} for a step of model {}{available}: it takes {needed} B, {holds} B for tensors and the others for calls in flight; take a smaller model, or \
+             fewer --workers or calls in flight (-t)",
+            hostname(),
+            tensors.model
+        ))
+    })
+}
+
+/// Bytes that one side takes for a step, and those of them in which it holds tensors.
+#[must_use]
+pub fn tensor_memory(cell: &Cell, depth: u32, side: TensorSide) -> (u64, u64) {
+    let Some(tensors) = &cell.tensors else { return (0, 0) };
     let workers = u64::from(cell.roles.unwrap_or_default().workers);
     let in_flight = |calls: &Vec<TensorCall>| {
         let mut sizes: Vec<_> = calls.iter().map(TensorCall::bytes).collect();
@@ -86,15 +101,7 @@ pub fn admit_tensors(cell: &Cell, depth: u32, side: TensorSide) -> Result<(), Tr
         (TensorSide::Client, false) if tensors.assign => cell.size.saturating_mul(workers),
         _ => 0,
     };
-    let needed = under_way.saturating_mul(workers).saturating_add(holds);
-    admit(needed).map_err(|available| {
-        TransportError::Unsupported(format!(
-            "no memory on {} for a step of model {}{available}: it takes {needed} B, {holds} B for tensors and the others for calls in flight; take a smaller model, or \
-             fewer --workers or calls in flight (-t)",
-            hostname(),
-            tensors.model
-        ))
-    })
+    (under_way.saturating_mul(workers).saturating_add(holds), holds)
 }
 
 /// The tensors of one call with their content, each in memory of its own.

@@ -10,7 +10,7 @@ use super::{
     connect::connect_options,
     extended::{Interface, Poster, Queue},
     failed, gather,
-    layout::{Layout, Place},
+    layout::{Area, Layout, Place},
     manager,
     pieces::Message,
     refused,
@@ -66,32 +66,55 @@ pub struct Pair {
     pub(super) plan: PairPlan,
 }
 
+/// The plan as it will be carried out, what its messages are made of, and where they lie.
+///
+/// # Errors
+/// [`TransportError::Unsupported`] for what the device cannot carry.
+fn laid_out(
+    port: &VerbsPort,
+    mut plan: PairPlan,
+) -> Result<(PairPlan, Message, Layout), TransportError> {
+    plan.admit_calls()?;
+    plan.verbs.operation = plan.noticed();
+    let message = port.admit(&plan)?;
+    plan.verbs.operation = plan.numbered(&message);
+    posted_alone(&plan, &message)?;
+    gather::admit(&plan, &message, port)?;
+    if plan.settings.manager {
+        manager::admit(plan.verbs.service)?;
+    }
+    few_enough(port, &message, plan.sends(&message).max(plan.receives(&message)))?;
+    // A received datagram lies behind its route header, or room for one.
+    let header = if plan.verbs.service == Service::Ud { GRH_BYTES } else { 0 };
+    let layout = Layout::new(&plan.shape(&message, header))?;
+    Ok((plan, message, layout))
+}
+
 impl Pair {
+    /// Bytes of memory that a pair of `plan` registers.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn memory(port: &VerbsPort, plan: &PairPlan) -> Result<u64, TransportError> {
+        let (.., layout) = laid_out(port, plan.clone())?;
+        let lengths = [Area::Host, Area::Messages].map(|area| layout.length(area) as u64);
+        Ok(lengths.iter().sum())
+    }
+
     /// Makes the queue pairs, registers their memory, and posts the receives.
     ///
     /// # Errors
     /// [`TransportError::Unsupported`] for a message the device cannot carry; else what the verbs
     /// say.
-    pub fn open(port: &VerbsPort, mut plan: PairPlan) -> Result<Self, TransportError> {
-        plan.admit_calls()?;
-        plan.verbs.operation = plan.noticed();
-        let message = port.admit(&plan)?;
-        plan.verbs.operation = plan.numbered(&message);
-        posted_alone(&plan, &message)?;
-        gather::admit(&plan, &message, port)?;
-        if plan.settings.manager {
-            manager::admit(plan.verbs.service)?;
-        }
+    pub fn open(port: &VerbsPort, plan: PairPlan) -> Result<Self, TransportError> {
+        let (plan, message, layout) = laid_out(port, plan)?;
         let (sends, receives, lanes) =
             (plan.sends(&message), plan.receives(&message), plan.lanes());
-        few_enough(port, &message, sends.max(receives))?;
-        let (transport, header) = match plan.verbs.service {
-            Service::Rc => (Transport::ReliableConnection, 0),
-            Service::Uc => (Transport::UnreliableConnection, 0),
-            // A received datagram lies behind its route header, or room for one.
-            Service::Ud => (Transport::UnreliableDatagram, GRH_BYTES),
+        let transport = match plan.verbs.service {
+            Service::Rc => Transport::ReliableConnection,
+            Service::Uc => Transport::UnreliableConnection,
+            Service::Ud => Transport::UnreliableDatagram,
         };
-        let layout = Layout::new(&plan.shape(&message, header))?;
 
         let context = &port.context;
         let domain = context.alloc_pd().map_err(failed)?;
