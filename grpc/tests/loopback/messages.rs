@@ -231,7 +231,6 @@ fn an_exchange_counts_both_directions() {
         let options = ListenOptions::new("[::1]:0".parse().unwrap());
         let observer = Observer::new().serve_from(|size| pattern(size as usize));
         let server = Running::start_with(&options, &tuning, observer);
-        let mut returned = 0;
         for (size, count) in [(1, 3000), (300, 2000), (16 << 10, 200), (5 << 20, 2)] {
             // Some 2,000 small frames that wait are too many for the window of tonic's server as it comes.
             if tuning.profile() == Profile::Stock && size < 256 {
@@ -244,6 +243,10 @@ fn an_exchange_counts_both_directions() {
                 for _ in 0..count {
                     exchange.send(pattern(size)).await.unwrap();
                 }
+                // Sent faster than the server got a processor, they would be all that passes.
+                while server.observer.fetched().messages == before.1.messages {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
                 exchange.finish().await.unwrap()
             });
             assert_eq!(exchanged.sent.messages, count);
@@ -253,9 +256,8 @@ fn an_exchange_counts_both_directions() {
             assert_eq!(after.1.messages - before.1.messages, exchanged.received.messages);
             assert_eq!(after.1.bytes - before.1.bytes, exchanged.received.bytes);
             assert_eq!(exchanged.received.corrupt, Some(0), "{size} B");
-            returned += exchanged.received.messages;
+            assert!(exchanged.received.messages > 0, "{size} B: a server that pushes nothing");
         }
-        assert!(returned > 4, "{returned}: a server that pushes nothing");
     }
 }
 
