@@ -149,7 +149,9 @@ mod tests {
             spent.system_share()
         };
         let own = share(|| {
-            std::hint::black_box((0..100).fold(1u64, |state, step| state.wrapping_mul(step | 3)));
+            // Opaque at each step, so that no compiler does it beforehand.
+            let step = |state: u64, step: u64| std::hint::black_box(state.wrapping_mul(step | 3));
+            (0..100).fold(1, step);
         });
         let kernel = share(|| drop(std::hint::black_box(fs::read("/proc/self/status"))));
         if let Some((own, kernel)) = own.zip(kernel) {
