@@ -64,7 +64,7 @@ fn a_result_over_rdma_fits_the_schema_and_becomes_a_page() {
     }
 
     let page = folder.path().join("soft-roce.html");
-    let mut report = fabricbench("report");
+    let mut report = fabricbench("report --quiet");
     Running::start(report.arg(&file).arg("-o").arg(&page)).end().quietly(0);
     let page = fs::read_to_string(page).unwrap();
     for words in [
