@@ -107,8 +107,7 @@ impl<S: Arriving> Door<S> {
         self.waiting.front().map(|first| first.since + self.patience)
     }
 
-    /// A connection has come. Where too many wait, the oldest of those from the address with the most of
-    /// them goes: who only fills places takes them from itself.
+    /// A connection has come. Where too many wait, one goes ([`to_displace`]).
     pub fn arrive(&mut self, stream: S, peer: SocketAddr, now: Instant) {
         self.waiting.push_back(Waiting { stream, peer, since: now, head: [0; HEAD], have: 0 });
         if self.waiting.len() > MOST_WAITING {
@@ -118,19 +117,11 @@ impl<S: Arriving> Door<S> {
 
     /// Makes room, if any can be made: the same one goes.
     pub fn displace(&mut self) {
-        let displaced = self.most_of_one_address().and_then(|index| self.waiting.remove(index));
+        let addresses = self.waiting.iter().map(|waiting| waiting.peer.ip());
+        let displaced = to_displace(addresses).and_then(|index| self.waiting.remove(index));
         if let Some(displaced) = displaced {
             self.turned_away.add(displaced.peer, Reason::Displaced);
         }
-    }
-
-    fn most_of_one_address(&self) -> Option<usize> {
-        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-        for waiting in &self.waiting {
-            *counts.entry(waiting.peer.ip()).or_default() += 1;
-        }
-        let most = counts.values().copied().max()?;
-        self.waiting.iter().position(|waiting| counts.get(&waiting.peer.ip()) == Some(&most))
     }
 
     /// The next connection that is let in, if one is; sends away who has had its time. `cx` is woken by what
@@ -178,6 +169,18 @@ impl<S: Arriving> Door<S> {
         self.shown.push(nonce);
         Ok((admitted.stream, admitted.peer))
     }
+}
+
+/// Which of those that wait, oldest first, is to go where they are too many: the oldest of those from the address
+/// with the most. One that only fills places takes them from itself, and who needs its place for a moment comes
+/// in beside it. `None` where nobody waits.
+pub fn to_displace(addresses: impl Iterator<Item = IpAddr> + Clone) -> Option<usize> {
+    let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+    for address in addresses.clone() {
+        *counts.entry(address).or_default() += 1;
+    }
+    let most = counts.values().copied().max()?;
+    addresses.into_iter().position(|address| counts.get(&address) == Some(&most))
 }
 
 impl<S: Arriving> Waiting<S> {

@@ -136,7 +136,11 @@ fn of_place(place: u64) -> Vec<u8> {
     [&b"fabricbench place\0"[..], &place.to_be_bytes()].concat()
 }
 
-fn random<const N: usize>() -> Result<[u8; N]> {
+/// Numbers that nobody foresees, of the system's.
+///
+/// # Errors
+/// [`Error::NoRandom`].
+pub fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).map_err(|_| Error::NoRandom)?;
     Ok(bytes)

@@ -56,9 +56,9 @@ mod tls;
 mod tuning;
 
 pub use client::{Client, ExchangeStream, Exchanged, FetchStream, PushStream};
-pub use door::{Arriving, Door, HEAD_TIME, MOST_WAITING, TurnedAway};
+pub use door::{Arriving, Door, HEAD_TIME, MOST_WAITING, TurnedAway, to_displace};
 pub use error::{ConnectStage, Error, Result};
-pub use key::Key;
+pub use key::{Key, random};
 pub use message::Message;
 pub use observer::{Counts, Observer, PayloadCheck, PayloadSource};
 pub use server::{SHUTDOWN_GRACE, Server};

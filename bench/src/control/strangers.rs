@@ -2,11 +2,13 @@
 //! of another.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     io,
     net::{IpAddr, Shutdown, TcpStream},
     sync::{Mutex, MutexGuard, PoisonError},
 };
+
+use fabricbench_grpc::to_displace;
 
 /// The most connections that have not been let in yet. Each has a thread, for as long as greeting and
 /// admission may take.
@@ -37,9 +39,7 @@ pub(super) struct Stranger<'a> {
 }
 
 impl Strangers {
-    /// Counts a new one in. Where they are too many, the oldest of those from the address with the most of
-    /// them is cut off, and its address returned: one that only fills places displaces itself, and a client,
-    /// which needs its place for a moment, comes in beside it.
+    /// Counts a new one in. Where they are too many, one is cut off ([`to_displace`]), and its address returned.
     ///
     /// # Errors
     /// The connection's own: it is gone already, or there is no descriptor.
@@ -62,13 +62,7 @@ impl Strangers {
 
 impl State {
     fn displace(&mut self) -> Option<IpAddr> {
-        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-        for waiting in &self.waiting {
-            *counts.entry(waiting.address).or_default() += 1;
-        }
-        let most = counts.values().max()?;
-        let has_most = |waiting: &Waiting| counts.get(&waiting.address) == Some(most);
-        let oldest = self.waiting.iter().position(has_most)?;
+        let oldest = to_displace(self.waiting.iter().map(|waiting| waiting.address))?;
         let displaced = self.waiting.remove(oldest)?;
         // Its thread sees the end at its next read.
         let _ = displaced.stream.shutdown(Shutdown::Both);

@@ -3,10 +3,7 @@
 use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use ring::{
-    hmac,
-    rand::{SecureRandom, SystemRandom},
-};
+use ring::hmac;
 use thiserror::Error;
 
 /// The fewest characters of a token. Who hears a conversation can try tokens against it at leisure, so
@@ -124,9 +121,7 @@ impl Conversation {
 
 /// Numbers that nobody foresees.
 pub(super) fn random<const N: usize>() -> Result<[u8; N], TokenError> {
-    let mut bytes = [0; N];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| TokenError::Random)?;
-    Ok(bytes)
+    fabricbench_grpc::random().map_err(|_| TokenError::Random)
 }
 
 #[cfg(test)]

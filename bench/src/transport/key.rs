@@ -1,8 +1,7 @@
 //! The key of a slice's data path, made anew for each listener and told over the control connection.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use fabricbench_grpc::Key;
-use ring::rand::{SecureRandom, SystemRandom};
+use fabricbench_grpc::{Key, random};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::TransportError;
@@ -42,10 +41,7 @@ impl<'de> Deserialize<'de> for SliceKey {
 /// # Errors
 /// The system gives no random numbers.
 pub(super) fn random_qkey() -> Result<u32, TransportError> {
-    let mut bytes = [0; 4];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| {
-        TransportError::Failed("the system gives no random numbers for a Q_Key".to_owned())
-    })?;
+    let bytes = random().map_err(|error| TransportError::Failed(error.to_string()))?;
     Ok(u32::from_be_bytes(bytes) & QKEY_BITS)
 }
 
