@@ -14,7 +14,7 @@ use thiserror::Error;
 pub use bandwidth::{PushRecord, measure_bandwidth};
 pub use calls::{CallsRecord, measure_calls};
 pub use latency::{PingPongRecord, measure_latency};
-pub use open::{Borne, Offered, OpenRecord, measure_open};
+pub use open::{Borne, LEAST_ANSWERED, Offered, OpenRecord, measure_open};
 pub use schedule::Order;
 pub use think::{Pauses, measure_calls_thinking, measure_latency_thinking};
 

@@ -85,7 +85,7 @@ const LONGEST_END: f64 = 0.05;
 
 /// The least share of the offered rate that is answered, where it is borne. The quickest call says nothing where all
 /// have piled up, as it is itself late then.
-const LEAST_ANSWERED: f64 = 0.9;
+pub const LEAST_ANSWERED: f64 = 0.9;
 
 /// The same of a schedule so short that its end says nothing.
 const LEAST_ANSWERED_OF_FEW: f64 = 0.5;

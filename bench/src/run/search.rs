@@ -6,6 +6,7 @@
 //! rounds as any other.
 
 use crate::{
+    engine::LEAST_ANSWERED,
     plan::{
         Arrivals, Axis, Cell, KneeFigure, KneeRule, LEAST_MESSAGES, MOST_CALLS_PER_SECOND, Pattern,
         Plan, Value,
@@ -24,9 +25,6 @@ pub(super) const MOST_RATES: usize = SHARES as usize + 2 * LOOKS;
 
 /// Two rates that differ by less are the same: the rounds of a steady machine differ by as much.
 const APART: f64 = 0.02;
-
-/// The least share of a rate that is answered where it is borne.
-const LEAST_ANSWERED: f64 = 0.9;
 
 /// By how much more is offered where all that was offered is borne.
 const STEP_UP: f64 = 1.25;
