@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::Notice;
+use crate::report::openmetrics::head;
 
 /// Counts since the server's beginning.
 #[derive(Debug)]
@@ -59,41 +60,38 @@ impl Census {
         let testing = begun.saturating_sub(done + broken);
         let waiting = self.clients.load(Relaxed).saturating_sub(testing);
         let mut text = String::new();
-        let mut family = |name: &str, kind: &str, help: &str, samples: &[(&str, u64)]| {
-            let _ = writeln!(text, "# TYPE fabricbench_server{name} {kind}");
-            if name.ends_with("_seconds") {
-                let _ = writeln!(text, "# UNIT fabricbench_server{name} seconds");
-            }
-            let _ = writeln!(text, "# HELP fabricbench_server{name} {help}");
-            let suffix = match kind {
-                "counter" => "_total",
-                "info" => "_info",
-                _ => "",
+        let mut family =
+            |name: &str, kind: &str, unit: &str, help: &str, samples: &[(&str, u64)]| {
+                let name = format!("server_{name}");
+                head(&mut text, &name, kind, unit, help);
+                let suffix = match kind {
+                    "counter" => "_total",
+                    "info" => "_info",
+                    _ => "",
+                };
+                for (labels, value) in samples {
+                    let _ = writeln!(text, "fabricbench_{name}{suffix}{labels} {value}");
+                }
             };
-            for (labels, value) in samples {
-                let _ = writeln!(text, "fabricbench_server{name}{suffix}{labels} {value}");
-            }
-        };
         let version = format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
-        family("_build", "info", "The program", &[(&version, 1)]);
+        family("build", "info", "", "The program", &[(&version, 1)]);
         let started = self.started_unix_s;
-        family("_start_time_seconds", "gauge", "When it began, since 1970", &[("", started)]);
         family(
-            "_clients",
+            "start_time_seconds",
             "gauge",
-            "Clients that have been let in",
-            &[("{state=\"testing\"}", testing), ("{state=\"waiting\"}", waiting)],
+            "seconds",
+            "When it began, since 1970",
+            &[("", started)],
         );
-        family(
-            "_tests",
-            "counter",
-            "Tests that ended: by their client's word, or broken off",
-            &[("{outcome=\"done\"}", done), ("{outcome=\"broken\"}", broken)],
-        );
+        let clients = [("{state=\"testing\"}", testing), ("{state=\"waiting\"}", waiting)];
+        family("clients", "gauge", "", "Clients that have been let in", &clients);
+        let tests = [("{outcome=\"done\"}", done), ("{outcome=\"broken\"}", broken)];
+        let help = "Tests that ended: by their client's word, or broken off";
+        family("tests", "counter", "", help, &tests);
         let slices = self.slices.load(Relaxed);
-        family("_slices", "counter", "Slices of cells that came to their end", &[("", slices)]);
+        family("slices", "counter", "", "Slices of cells that came to their end", &[("", slices)]);
         let refused = self.refused.load(Relaxed);
-        family("_refused_connections", "counter", "Connections turned away", &[("", refused)]);
+        family("refused_connections", "counter", "", "Connections turned away", &[("", refused)]);
         text.push_str("# EOF\n");
         text
     }

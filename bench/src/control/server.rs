@@ -185,6 +185,10 @@ impl Server {
             }
         });
     }
+
+    fn is_over(&self, ending: &Ending) -> bool {
+        ending.now.is_given() || ending.closing.is_given() && self.census.clients.load(Relaxed) == 0
+    }
 }
 
 /// One of the connections, until it is dropped, also by a panic.
@@ -202,12 +206,6 @@ impl<'a> Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.census.clients.fetch_sub(1, Relaxed);
-    }
-}
-
-impl Server {
-    fn is_over(&self, ending: &Ending) -> bool {
-        ending.now.is_given() || ending.closing.is_given() && self.census.clients.load(Relaxed) == 0
     }
 }
 

@@ -9,7 +9,7 @@ mod long;
 mod look;
 mod notes;
 pub(crate) mod number;
-mod openmetrics;
+pub(crate) mod openmetrics;
 mod perftest;
 mod phases;
 mod plain;

@@ -79,29 +79,20 @@ fn one(value: Option<f64>) -> Vec<Sample> {
 pub fn openmetrics(document: &Document) -> String {
     let mut text = String::new();
     let server = document.server.as_ref();
+    head(&mut text, "run_info", "gauge", "", "How the figures were made");
     let _ = writeln!(
         text,
-        "# TYPE fabricbench_run_info gauge\n# HELP fabricbench_run_info How the figures were made\n\
-         fabricbench_run_info{{version=\"{}\",client=\"{}\",server=\"{}\",complete=\"{}\",emulated=\"{}\"}} 1",
+        "fabricbench_run_info{{version=\"{}\",client=\"{}\",server=\"{}\",complete=\"{}\",emulated=\"{}\"}} 1",
         escaped(&document.fabricbench),
         escaped(&document.client.hostname),
         escaped(server.map_or("", |server| &server.hostname)),
         document.complete,
         document.cells.iter().any(|cell| cell.path.as_ref().is_some_and(|path| path.emulated)),
     );
-    let _ = writeln!(
-        text,
-        "# TYPE fabricbench_started_seconds gauge\n# UNIT fabricbench_started_seconds seconds\n\
-         # HELP fabricbench_started_seconds When the run began, since 1970\n\
-         fabricbench_started_seconds {}",
-        document.started_unix_s
-    );
+    head(&mut text, "started_seconds", "gauge", "seconds", "When the run began, since 1970");
+    let _ = writeln!(text, "fabricbench_started_seconds {}", document.started_unix_s);
     for (name, unit, help, samples) in FAMILIES {
-        let _ = writeln!(text, "# TYPE fabricbench_{name} gauge");
-        if !unit.is_empty() {
-            let _ = writeln!(text, "# UNIT fabricbench_{name} {unit}");
-        }
-        let _ = writeln!(text, "# HELP fabricbench_{name} {help}");
+        head(&mut text, name, "gauge", unit, help);
         for cell in &document.cells {
             let labels = labels(cell);
             for (more, value) in samples(cell) {
@@ -111,6 +102,15 @@ pub fn openmetrics(document: &Document) -> String {
     }
     text.push_str("# EOF\n");
     text
+}
+
+/// What stands above the samples of a metric of ours; `unit` is empty where it has none.
+pub(crate) fn head(text: &mut String, name: &str, kind: &str, unit: &str, help: &str) {
+    let _ = writeln!(text, "# TYPE fabricbench_{name} {kind}");
+    if !unit.is_empty() {
+        let _ = writeln!(text, "# UNIT fabricbench_{name} {unit}");
+    }
+    let _ = writeln!(text, "# HELP fabricbench_{name} {help}");
 }
 
 /// What tells a cell from the others.
